@@ -1,0 +1,1 @@
+"""What is true of a job. Standard library only: every other floor may use it."""
