@@ -1,16 +1,76 @@
-# Every target makes what it needs. PYTHON chooses the interpreter of the virtual environment.
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.made-for-pyproject
+# Every target makes what it needs, in this folder. PYTHON is the interpreter of a new environment,
+# WORKERS how many tests run at once.
+PYTHON  ?= python3
+WORKERS ?= 2
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+PIP     := -m pip install --quiet --disable-pip-version-check
+LOWEST  := .venv-lowest
+PYTEST  := -m pytest -n $(WORKERS)
+# A job's tests and the page's, but not the wheel's: those have a target of their own.
+TESTS   := tests --ignore=tests/packaging
+CODE    := flask_jobrunner tests demo_app benchmarks scripts migrations
 
-.PHONY: demo test check fix bench test-matrix test-lowest wheel-test clean
+.PHONY: demo test check fix bench test-matrix test-lowest wheel-test services clean
 .DEFAULT_GOAL := test
 
-$(STAMP): pyproject.toml
-	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,dev,demo]'
-	touch $(STAMP)
+demo: $(VENV)/.demo
+	$(BIN)/python -m demo_app
 
-test: $(STAMP)
-	$(BIN)/python -m pytest
+test: $(VENV)/.all services
+	$(BIN)/python $(PYTEST) $(TESTS)
+
+check: $(VENV)/.all services
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/coverage erase
+	$(BIN)/coverage run $(PYTEST) $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+fix: $(VENV)/.all
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(VENV)/.all services
+	$(BIN)/python -m benchmarks
+
+# Everything, on every Python from 3.11 on that this machine has.
+test-matrix:
+	MAKE='$(MAKE)' scripts/test-matrix.sh
+
+# The unit tests and one job's whole path, with the oldest libraries that pyproject.toml admits.
+test-lowest: $(LOWEST)/.all services
+	$(LOWEST)/bin/python $(PYTEST) tests --ignore=tests/packaging --ignore=tests/browser \
+		--ignore=tests/demo_app -m 'not slow and not browser'
+
+wheel-test: $(VENV)/.all
+	$(BIN)/python -m pytest tests/packaging
+
+services:
+	@scripts/install-test-services.sh
+
+clean:
+	rm -rf .venv .venv-* build dist htmlcov .coverage .coverage.* \
+		.mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find $(wildcard $(CODE)) -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	$(PYTHON) -m venv --clear $(VENV)
+	touch $@
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/.made
+	$(BIN)/python $(PIP) --editable '.[demo]'
+	touch $@
+
+$(VENV)/.all: pyproject.toml | $(VENV)/.made
+	$(BIN)/python $(PIP) --editable '.[test,dev,demo]'
+	touch $@ $(VENV)/.demo
+
+$(LOWEST)/.all: pyproject.toml scripts/lowest_requirements.py
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(PYTHON) scripts/lowest_requirements.py > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python $(PIP) --constraint $(LOWEST)/lowest.txt --editable '.[test]'
+	touch $@
