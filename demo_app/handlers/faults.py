@@ -1,0 +1,122 @@
+"""Jobs that behave badly on purpose: their pages show what is left when a job goes wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from demo_app.extensions import jobs
+from flask_jobrunner import JobContext
+
+logger = logging.getLogger("demo.noisy")
+
+
+@dataclass(frozen=True, slots=True)
+class CrashRequest:
+    """How to crash: `kill` is signal 9, `segfault` a read of address 0 in C."""
+
+    how: str
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any] | None) -> CrashRequest:
+        """Raises `ValueError` for a way that the job does not know."""
+        how = (payload or {}).get("how", "kill")
+        if how not in ("kill", "segfault"):
+            raise ValueError(f"how is 'kill' or 'segfault', not {how!r}")
+        return cls(how)
+
+
+@jobs.handler("demo.crash", title="Crash", payload=CrashRequest.from_payload)
+def crash(ctx: JobContext) -> NoReturn:
+    """Say some last words and die; no line of Python runs after that, and no cleanup."""
+    for second in (3, 2, 1):
+        ctx.set_step("countdown", f"{second} s left", 4 - second, 3)
+        print(f"{second} ...")
+        time.sleep(1)
+    print("These are my last words: the next thing is", ctx.payload.how)
+    if ctx.payload.how == "segfault":
+        ctypes.string_at(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("signal 9 cannot be survived")
+
+
+@jobs.handler("demo.stubborn", title="Stubborn job", cancel_grace=10, run_budget=300)
+def stubborn(ctx: JobContext) -> str:
+    """Run for a minute whatever is asked; ten seconds after a cancel its time is up."""
+    for second in range(60):
+        asked = ctx.is_cancellation_requested()
+        print("I was asked to stop, and go on." if asked else "Nothing can stop me.", second)
+        ctx.progress(second + 1, 60, "seconds")
+        time.sleep(1)
+    return "I did all I wanted to do."
+
+
+@jobs.handler("demo.noisy", title="Noisy job")
+def noisy(ctx: JobContext) -> dict[str, Any]:
+    """Write in every way a program can; each line is found in the log of this job."""
+    ways = (_python, _logging, _warnings, _c_library, _child_program, _awkward)
+    for number, way in enumerate(ways, start=1):
+        ctx.set_step(way.__name__.strip("_"), way.__doc__ or "", number, len(ways))
+        way(ctx)
+        ctx.progress(number, len(ways))
+        time.sleep(0.5)
+    return {"ways": len(ways)}
+
+
+def _python(ctx: JobContext) -> None:
+    """print and the context"""
+    print("print to the output")
+    print("print to the error output", file=sys.stderr)
+    ctx.info("ctx.info with a context", colour="green", number=3)
+    ctx.debug("ctx.debug")
+
+
+def _logging(_: JobContext) -> None:
+    """logging"""
+    logger.setLevel(logging.DEBUG)
+    for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
+        logger.log(level, "a record of level %s", logging.getLevelName(level))
+    try:
+        int("forty-two")
+    except ValueError:
+        logger.exception("an exception that was caught, with its traceback")
+
+
+def _warnings(_: JobContext) -> None:
+    """warnings"""
+    warnings.warn("a warning of Python", UserWarning, stacklevel=1)
+    warnings.warn("something old is used", DeprecationWarning, stacklevel=1)
+
+
+def _c_library(_: JobContext) -> None:
+    """a C library"""
+    library = ctypes.CDLL(None)
+    library.printf(b"printf of the C library, %d of %d\n", 1, 1)
+    library.fflush(None)
+
+
+def _child_program(_: JobContext) -> None:
+    """another program"""
+    script = "echo a line of another program; echo and one of its error output >&2"
+    subprocess.run(["sh", "-c", script], check=True)
+
+
+def _awkward(_: JobContext) -> None:
+    """awkward text"""
+    print("\033[1;32mgreen and bold\033[0m, plain again, \033[31mred\033[0m")
+    print("<script>alert('this is text')</script> & <b>so is this</b>")
+    print("connecting to postgresql://app:hunter2@db.example/shop")
+    print("grüße, 你好, \N{SNOWMAN}, a NUL: [\0]")
+    for percent in (10, 60, 100):
+        print(f"\rdownloading {percent} %", end="")
+    print()
+    print("a long line: " + "0123456789 " * 2000)

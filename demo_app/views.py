@@ -1,0 +1,167 @@
+"""The demo's own pages: start a job, and look at what an import brought in."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from flask import (
+    Blueprint,
+    Response,
+    abort,
+    current_app,
+    redirect,
+    render_template,
+    request,
+    send_from_directory,
+    url_for,
+)
+from sqlalchemy import select
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.wrappers import Response as AnyResponse
+
+from flask_jobrunner import Job, JobRunnerError
+from flask_jobrunner.model.results import StartResult
+
+from . import uploads
+from .extensions import db, jobs
+from .models import Import, Strike
+
+blueprint = Blueprint("demo", __name__)
+
+OWNER = "visitor"
+SAMPLE = Path(__file__).parent / "data" / "birdstrikes.csv"
+# Rests of 0.4 s after each 500 rows make the 10,000 rows of the sample last some 25 s.
+REST_TO_WATCH = 0.4
+SIMPLE_JOBS: dict[str, tuple[str, dict[str, Any] | None]] = {
+    "kill": ("demo.crash", {"how": "kill"}),
+    "segfault": ("demo.crash", {"how": "segfault"}),
+    "stubborn": ("demo.stubborn", None),
+    "noisy": ("demo.noisy", None),
+}
+
+
+@blueprint.context_processor
+def for_templates() -> dict[str, Any]:
+    """What every page of the demo needs to link to jobs."""
+    return {"jobs": jobs, "dashboard_url": lambda: url_for("jobrunner.index")}
+
+
+@blueprint.get("/")
+def index() -> str:
+    """What this is, a button for each job, and the newest jobs."""
+    return _front_page()
+
+
+@blueprint.get("/sample.csv")
+def sample() -> Response:
+    """The public file that the demo ships."""
+    return send_from_directory(SAMPLE.parent, SAMPLE.name, as_attachment=True)
+
+
+@blueprint.post("/import/sample")
+def import_sample() -> AnyResponse | tuple[str, int]:
+    """Import the public file."""
+    return _import(SAMPLE.name, SAMPLE.read_bytes())
+
+
+@blueprint.post("/import")
+def import_upload() -> AnyResponse | tuple[str, int]:
+    """Import a file of the visitor's own, or say why it cannot be."""
+    try:
+        upload = request.files.get("file")
+        if upload is None or not upload.filename:
+            raise uploads.UploadRefused("Choose a file first.")
+        data = uploads.read_upload(upload.stream)
+    except RequestEntityTooLarge:
+        return _front_page(f"The file is larger than {uploads.MAX_BYTES // 1024**2} MiB."), 413
+    except uploads.UploadRefused as refused:
+        return _front_page(str(refused)), 422
+    return _import(upload.filename, data)
+
+
+@blueprint.post("/run/smoke")
+def run_smoke() -> AnyResponse | tuple[str, int]:
+    """Start the smoke job as the form says."""
+    payload = {name: request.form.get(name) for name in ("seconds", "interval_ms")}
+    lock_key = request.form.get("lock_key", "")[:100]
+    return _started(jobs.start("demo.smoke", payload, lock_key=lock_key, owner=OWNER))
+
+
+@blueprint.post("/run/<name>")
+def run(name: str) -> AnyResponse | tuple[str, int]:
+    """Start one of the jobs that need no input."""
+    if name not in SIMPLE_JOBS:
+        abort(404)
+    job_type, payload = SIMPLE_JOBS[name]
+    return _started(jobs.start(job_type, payload, owner=OWNER))
+
+
+@blueprint.get("/imports/<int:import_id>")
+def show_import(import_id: int) -> str:
+    """How an import went, and what it brought in."""
+    upload = db.get_or_404(Import, import_id)
+    found = jobs.find(reference=upload.reference, limit=1).jobs
+    if not found:
+        abort(404)
+    status = jobs.status(found[0].uuid, limit=1)
+    dearest: list[Strike] = []
+    if status.job and status.job.status == "succeeded":
+        query = select(Strike).where(Strike.import_id == import_id, Strike.cost_usd > 0)
+        dearest = list(db.session.scalars(query.order_by(Strike.cost_usd.desc()).limit(5)))
+    return render_template("demo_app/import.html", upload=upload, status=status, dearest=dearest)
+
+
+def _import(file_name: str, data: bytes) -> AnyResponse | tuple[str, int]:
+    digest = hashlib.sha256(data).hexdigest()
+    folder = Path(current_app.config["DEMO_UPLOADS"])
+    upload = Import(
+        file_name=Path(file_name).name[:200],
+        stored_name=uploads.store(data, folder),
+        sha256=digest,
+        size=len(data),
+    )
+    db.session.add(upload)
+    # Committed first: the job runs in another process and must find the row.
+    db.session.commit()
+    result = jobs.start(
+        "demo.import_csv",
+        {"import_id": upload.id, "rest": REST_TO_WATCH if "watch" in request.form else 0},
+        lock_key=f"import:{digest}",
+        title=f"Import {upload.file_name}",
+        owner=OWNER,
+        reference=upload.reference,
+    )
+    if not result.ok:
+        (folder / upload.stored_name).unlink(missing_ok=True)
+        db.session.delete(upload)
+        db.session.commit()
+    return _started(result)
+
+
+def _started(result: StartResult) -> AnyResponse | tuple[str, int]:
+    """On to the page of the job; or back to the front page, which says why not."""
+    if result.job and result.ok:
+        return redirect(jobs.url_for(result.job), 303)
+    if result.status == "already_active":
+        return _front_page("This is being done already.", held_by=result.job), 409
+    message = result.message or result.reason_code or result.status
+    return _front_page(f"The job could not be started: {message}", held_by=result.job), 503
+
+
+@blueprint.errorhandler(JobRunnerError)
+def no_job(error: JobRunnerError) -> tuple[str, int]:
+    """A call of the job runner that found the database busy or away, for example."""
+    current_app.logger.error("%s: %s", type(error).__name__, error)
+    return render_template("demo_app/error.html", message=str(error)), 503
+
+
+def _front_page(refusal: str | None = None, *, held_by: Job | None = None) -> str:
+    return render_template(
+        "demo_app/index.html",
+        refusal=refusal,
+        held_by=held_by,
+        newest=jobs.find(limit=8).jobs,
+        max_mib=uploads.MAX_BYTES // 1024**2,
+    )

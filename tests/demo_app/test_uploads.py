@@ -1,0 +1,69 @@
+"""What is refused before anything is stored."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from demo_app import strikes, uploads
+
+HEADER = ",".join(strikes.COLUMNS)
+ROW = "LOGAN INTL,B-727,None,1999-01-02,DELTA,Massachusetts,Climb,Small,Rock pigeon,Day,0,0,0,"
+
+
+def read(data: bytes) -> bytes:
+    """What the view does with an upload."""
+    return uploads.read_upload(io.BytesIO(data))
+
+
+def test_a_good_file_is_taken_as_it_is() -> None:
+    data = f"\ufeff{HEADER}\r\n{ROW}\r\n".encode()
+
+    assert read(data) == data
+
+
+BAD_FILES = {
+    "nothing": (b"", "The file is empty"),
+    "blank": (b" \r\n\n", "The file is empty"),
+    "too large": (b"x" * (uploads.MAX_BYTES + 1), "larger than 5 MiB"),
+    "a picture": (b"\x89PNG\r\n\x1a\n\0\0", "not UTF-8 text: line 1"),
+    "latin-1": (f"{HEADER}\nMünchen".encode("latin-1"), "not UTF-8 text: line 2"),
+    "utf-16": (HEADER.encode("utf-16"), "not UTF-8"),
+    "a NUL": (b"a,b\0c\n", "NUL"),
+    "a web page": (b"<html><body>Hello</body></html>", "not CSV: its first line has no commas"),
+    "semicolons": (HEADER.replace(",", ";").encode(), "not CSV: its first line has no commas"),
+    "an open quote": (f'{HEADER}\n"never closed'.encode(), "not CSV: unexpected end of data"),
+    "other columns": (b"a,b\n1,2\n", "lacks 14 of the 14 columns"),
+    "one column less": (HEADER.replace(strikes.SPEED, "v").encode(), f"lacks 1 .*{strikes.SPEED}"),
+    "a column twice": (f"{HEADER},{strikes.DATE}\n".encode(), "names a column twice: Flight Date"),
+    "no rows": (f"{HEADER}\n\n".encode(), "a header and no rows"),
+    "too many rows": (f"{HEADER}\n".encode() + b"x\n" * 50_001, "50,001 rows; the most is 50,000"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_refused_with_its_reason(name: str) -> None:
+    data, message = BAD_FILES[name]
+
+    with pytest.raises(uploads.UploadRefused, match=message):
+        read(data)
+
+
+def test_files_are_kept_under_names_nobody_can_guess(tmp_path: Path) -> None:
+    names = {uploads.store(b"x", tmp_path / "up") for _ in range(3)}
+
+    assert len(names) == 3
+    assert all(len(name) == 36 for name in names)
+    assert (tmp_path / "up").stat().st_mode & 0o777 == 0o700
+
+
+def test_only_the_newest_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "KEPT_FILES", 2)
+
+    names = [uploads.store(b"x", tmp_path) for _ in range(4)]
+
+    kept = {file.name for file in tmp_path.iterdir()}
+    assert len(kept) == 2
+    assert names[-1] in kept
