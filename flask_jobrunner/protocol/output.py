@@ -1,0 +1,280 @@
+"""What comes out of a job: raw text of any program, with structured records in between.
+
+Everything travels through the kernel's pipe, so that a killed process loses nothing it wrote:
+`print`, C libraries and child programs as raw bytes; log calls as records, which keep their
+level. A record is a frame of at most `FRAME_MAX_BYTES`, which the kernel writes in one piece:
+
+    0x1E nonce "=" JSON "\\n"            a whole record
+    0x1E nonce "+" id piece "\\n"        a piece of a longer one, more to come
+    0x1E nonce "." id piece "\\n"        its last piece
+
+The nonce is the child's own and random: no text that a job prints can pass for a record. The
+child reads this stream, and whoever records the end reads what the child left unread.
+"""
+
+from __future__ import annotations
+
+import codecs
+import secrets
+from collections.abc import Callable, Iterator
+from json import JSONDecoder, JSONEncoder
+from typing import Any
+
+from flask_jobrunner.model.records import NewLine
+
+from .encoding import clean_text
+from .redact import mask_text
+
+FRAME_MAX_BYTES = 4096
+"""PIPE_BUF of Linux: a write of this size is never torn apart by another."""
+CHUNK_BYTES = 16384
+IDLE_SECONDS = 1.0
+"""A line without its end is shown when it has waited for so long."""
+
+_START = b"\x1e"
+_ID_BYTES = 8
+_LEVELS = frozenset({"debug", "info", "warning", "error"})
+_STREAMS = frozenset({"", "stdout", "stderr"})
+_OPEN_RECORDS = 64
+_RECORD_LIMIT = 1 << 20
+
+# Objects of our own: a job that replaces json.dumps does not change how its log is written.
+_encode = JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_decode = JSONDecoder().decode
+
+
+def new_nonce() -> str:
+    """16 random hex digits that mark the records of one process."""
+    return secrets.token_hex(8)
+
+
+def dump_record(nonce: str, line: NewLine) -> list[bytes]:
+    """The frames of one line. Its message should be at most one chunk long: one line, one row."""
+    record: dict[str, Any] = {"m": line.message, "l": line.level, "t": line.at}
+    optional = {"s": line.stream, "k": line.step_key, "c": line.context_json}
+    record |= {key: value for key, value in optional.items() if value}
+    return _frames(nonce, record)
+
+
+def dump_step(nonce: str, step_key: str | None) -> list[bytes]:
+    """The frame that says: from here on, raw text belongs to this step."""
+    return _frames(nonce, {"step": step_key})
+
+
+def split_chunks(text: str, limit: int) -> list[str]:
+    """`text` in pieces of at most `limit` UTF-8 bytes, never cut inside a character."""
+    if len(text) * 4 <= limit:
+        return [text]
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return [text]
+    pieces, start = [], 0
+    while start < len(data):
+        end = min(start + limit, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        pieces.append(data[start:end].decode("utf-8"))
+        start = end
+    return pieces
+
+
+def unify_newlines(text: str) -> str:
+    """`text` with CRLF and CR as LF."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _frames(nonce: str, record: dict[str, Any]) -> list[bytes]:
+    mark = _START + nonce.encode("ascii")
+    body = _encode(record).encode("ascii")
+    room = FRAME_MAX_BYTES - len(mark) - 2
+    if len(body) <= room:
+        return [mark + b"=" + body + b"\n"]
+    name = secrets.token_hex(_ID_BYTES // 2).encode("ascii")
+    room -= _ID_BYTES
+    pieces = [body[start : start + room] for start in range(0, len(body), room)]
+    return [
+        mark + (b"." if number == len(pieces) else b"+") + name + piece + b"\n"
+        for number, piece in enumerate(pieces, 1)
+    ]
+
+
+class OutputParser:
+    """Turns the bytes of both streams into lines, in the order in which they are fed."""
+
+    def __init__(
+        self,
+        nonce: str | None,
+        chunk_bytes: int = CHUNK_BYTES,
+        *,
+        step_key: str | None = None,
+        mask: Callable[[str], str] = mask_text,
+    ) -> None:
+        self._frames = _FrameReader(nonce)
+        self._step_key = step_key
+        self._mask = mask
+        self._chunk_bytes = chunk_bytes
+        self._texts = {stream: _Text(chunk_bytes) for stream in ("stdout", "stderr")}
+
+    def feed(self, stream: str, data: bytes, at: int | None) -> list[NewLine]:
+        """The lines that `data` completes. `at` (microseconds) is the time of raw text."""
+        lines: list[NewLine] = []
+        for kind, part in self._frames.split(stream, data):
+            if kind == "text":
+                lines += self._raw(stream, self._texts[stream].feed(part), at)
+            else:
+                lines += self._record(part, at)
+        return lines
+
+    def idle(self, at: int) -> list[NewLine]:
+        """Lines that still lack their end and have waited for `IDLE_SECONDS`."""
+        lines: list[NewLine] = []
+        for stream, text in self._texts.items():
+            if text.waits_since is not None and at - text.waits_since >= IDLE_SECONDS * 1_000_000:
+                lines += self._raw(stream, text.release(), at)
+        return lines
+
+    def close(self, at: int | None = None) -> list[NewLine]:
+        """What is left when no more will come."""
+        lines: list[NewLine] = []
+        for stream, text in self._texts.items():
+            left = text.feed(self._frames.rest(stream), final=True) + text.release()
+            lines += self._raw(stream, left, at)
+        return lines
+
+    def _raw(self, stream: str, messages: list[str], at: int | None) -> list[NewLine]:
+        if not messages:
+            text = self._texts[stream]
+            if text.waits_since is None and text.waiting:
+                text.waits_since = at
+            return []
+        self._texts[stream].waits_since = at if self._texts[stream].waiting else None
+        return [
+            NewLine(piece, "info", stream, self._step_key, None, at)
+            for message in messages
+            for piece in split_chunks(self._mask(message), self._chunk_bytes)
+        ]
+
+    def _record(self, body: bytes, at: int | None) -> list[NewLine]:
+        try:
+            record = _decode(body.decode("ascii"))
+        except (ValueError, RecursionError):
+            return []
+        if "step" in record:
+            self._step_key = record["step"]
+            return []
+        level, stream = str(record.get("l")), str(record.get("s", ""))
+        message = clean_text(unify_newlines(str(record.get("m", ""))))
+        when = record.get("t")
+        line = NewLine(
+            message,
+            level if level in _LEVELS else "info",
+            stream if stream in _STREAMS else "",
+            record.get("k"),
+            record.get("c"),
+            when if isinstance(when, int) else at,
+        )
+        return [line]
+
+
+class _FrameReader:
+    """Tells frames from text, also where a read ended in the middle of either."""
+
+    def __init__(self, nonce: str | None) -> None:
+        self._mark = _START + nonce.encode("ascii") if nonce else b""
+        self._held: dict[str, bytes] = {}
+        self._open: dict[bytes, list[bytes]] = {}
+
+    def split(self, stream: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+        """("text", bytes) and ("record", JSON bytes) in their order."""
+        data = self.rest(stream) + data
+        position = 0
+        while (start := self._find(data, position)) >= 0:
+            if start > position:
+                yield "text", data[position:start]
+            end = data.find(b"\n", start, start + FRAME_MAX_BYTES)
+            if end < 0 and len(data) - start < FRAME_MAX_BYTES:
+                self._held[stream] = data[start:]
+                return
+            whole = self._whole(data[start + len(self._mark) : end]) if end > 0 else None
+            if whole is None:
+                # The mark without a frame behind it: shown as it came.
+                end = start + len(self._mark) - 1
+                yield "text", data[start : end + 1]
+            elif whole:
+                yield "record", whole
+            position = end + 1
+        tail = self._half_a_mark(data, position)
+        if tail < len(data):
+            self._held[stream] = data[tail:]
+        if tail > position:
+            yield "text", data[position:tail]
+
+    def rest(self, stream: str) -> bytes:
+        """What was held back because it might have become a frame."""
+        return self._held.pop(stream, b"")
+
+    def _find(self, data: bytes, position: int) -> int:
+        return data.find(self._mark, position) if self._mark else -1
+
+    def _half_a_mark(self, data: bytes, position: int) -> int:
+        """Where an unfinished mark begins at the end of `data`; its length where none does."""
+        start = data.rfind(_START, max(position, len(data) - len(self._mark)))
+        if self._mark and start >= 0 and self._mark.startswith(data[start:]):
+            return start
+        return len(data)
+
+    def _whole(self, frame: bytes) -> bytes | None:
+        """The record that this frame completes, b"" where more has to come, None: not a frame."""
+        kind, name, piece = frame[:1], frame[1 : 1 + _ID_BYTES], frame[1 + _ID_BYTES :]
+        if kind == b"=":
+            return frame[1:]
+        if kind not in (b"+", b"."):
+            return None
+        pieces = self._open.setdefault(name, [])
+        pieces.append(piece)
+        if kind == b"." or len(pieces) * FRAME_MAX_BYTES > _RECORD_LIMIT:
+            return b"".join(self._open.pop(name))
+        if len(self._open) > _OPEN_RECORDS:
+            # Their writers died in the middle: the oldest will never be completed.
+            del self._open[next(iter(self._open))]
+        return b""
+
+
+class _Text:
+    """One stream's text: decodes, finds lines, bounds what waits for its end."""
+
+    def __init__(self, chunk_bytes: int) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._chunk_bytes = chunk_bytes
+        self._skip: tuple[str, ...] = ()
+        self.waiting = ""
+        self.waits_since: int | None = None
+
+    def feed(self, data: bytes, *, final: bool = False) -> list[str]:
+        """The lines that are complete, and full chunks of one that is not."""
+        text = self._decoder.decode(data, final)
+        if not text:
+            return []
+        text = self._without_late_newline(text)
+        if "\0" in text:
+            text = clean_text(text)
+        *lines, self.waiting = (self.waiting + unify_newlines(text)).split("\n")
+        if len(self.waiting) * 4 > self._chunk_bytes:
+            *full, self.waiting = split_chunks(self.waiting, self._chunk_bytes)
+            lines += full
+        return lines
+
+    def release(self) -> list[str]:
+        """The unfinished line, if there is one; its end, should it still come, is no new line."""
+        if not self.waiting:
+            return []
+        line, self.waiting = self.waiting, ""
+        self.waits_since = None
+        self._skip = ("\r\n", "\n", "\r")
+        return [line]
+
+    def _without_late_newline(self, text: str) -> str:
+        cut = next((end for end in self._skip if text.startswith(end)), "")
+        # A CR ends the line at once; should the LF of a CRLF follow, it is not a second end.
+        self._skip = ("\n",) if text.endswith("\r") else ()
+        return text[len(cut) :]
