@@ -7,6 +7,7 @@ here, in Python, before anything is sent.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -76,18 +77,8 @@ def encode_json(
 
 def _checked(value: Any, depth: int, default: Callable[[Any], Any] | None, where: str) -> Any:
     """A copy with clean strings; raises at the first thing JSON cannot hold exactly."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return clean_text(str(value))
-    if isinstance(value, int):
-        if value.bit_length() > 4096:
-            raise NotEncodable(f"{where} is an integer of {value.bit_length():,} bits")
-        return int(value)
-    if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            raise NotEncodable(f"{where} is {value!r}, which JSON has no word for")
-        return float(value)
+    if value is None or isinstance(value, (bool, str, int, float)):
+        return _scalar(value, where)
     if depth <= 0:
         raise NotEncodable(f"{where} is nested too deeply")
     if isinstance(value, dict):
@@ -101,6 +92,21 @@ def _checked(value: Any, depth: int, default: Callable[[Any], Any] | None, where
             for index, item in enumerate(value)
         ]
     return _converted(value, depth, default, where)
+
+
+def _scalar(value: str | float | None, where: str) -> Any:
+    # str(), int() and float() because subclasses (enums, numpy floats) may print differently.
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean_text(str.__str__(value))
+    if isinstance(value, int):
+        if value.bit_length() > 4096:
+            raise NotEncodable(f"{where} is an integer of {value.bit_length():,} bits")
+        return int(value)
+    if not math.isfinite(value):
+        raise NotEncodable(f"{where} is {value!r}, which JSON has no word for")
+    return float(value)
 
 
 def _key(key: Any, where: str) -> str:

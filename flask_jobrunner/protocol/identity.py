@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from ..model.records import NOBODY, Identity
+from flask_jobrunner.model.records import NOBODY, Identity
 
 Look = Literal["alive", "dead", "unseen"]
 _PROC = Path("/proc")
@@ -33,7 +33,7 @@ def boot_id() -> str | None:
 def pid_namespace() -> str | None:
     """The PID namespace's inode as text, such as `pid:[4026531836]`."""
     try:
-        return os.readlink("/proc/self/ns/pid")
+        return str((_PROC / "self/ns/pid").readlink())
     except OSError:
         return None
 

@@ -1,0 +1,147 @@
+"""The handler registry: job type -> the host's function, and what may be said about it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .model.errors import ConfigError, HandlerError, UnknownJobType
+from .model.statuses import Reason
+from .protocol.encoding import safe_repr
+
+JOB_TYPE_MAX_BYTES = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handler:
+    """One registered handler. `path` is set while the function is still to be imported."""
+
+    job_type: str
+    function: Callable[..., Any] | None
+    path: str | None = None
+    title: str | None = None
+    payload: Callable[[Any], Any] | None = None
+    run_budget: float | None = None
+    queue_budget: float | None = None
+    cancel_grace: float | None = None
+
+    def call(self, context: Any) -> Any:
+        """Run it: a function of the context, or a class with `run(context)`.
+
+        Raises `HandlerError` where it is neither.
+        """
+        function = self.function
+        if inspect.isclass(function):
+            return _runner(self.job_type, function)(context)
+        if not callable(function):
+            raise HandlerError(
+                f"The handler of {self.job_type} is {safe_repr(function, 200)}, which cannot be "
+                "called.",
+                Reason.HANDLER_CONTRACT_MISMATCH,
+            )
+        return function(context)
+
+
+def _runner(job_type: str, handler: type) -> Callable[[Any], Any]:
+    if not callable(getattr(handler, "run", None)):
+        raise HandlerError(
+            f"The handler class {handler.__qualname__} of {job_type} has no run(ctx) method.",
+            Reason.HANDLER_CONTRACT_MISMATCH,
+        )
+    try:
+        run: Callable[[Any], Any] = handler().run
+    except TypeError as error:
+        raise HandlerError(
+            f"The handler class {handler.__qualname__} of {job_type} must be made without "
+            f"arguments: {error}.",
+            Reason.HANDLER_CONTRACT_MISMATCH,
+        ) from error
+    return run
+
+
+def check_job_type(job_type: object) -> str:
+    """`job_type` as it is stored; raises `ConfigError` with the rule it breaks."""
+    if not isinstance(job_type, str) or not job_type.strip():
+        raise ConfigError(f"A job type is a non-empty string; it is {safe_repr(job_type, 80)}.")
+    if job_type != job_type.strip() or not job_type.isprintable():
+        raise ConfigError(f"The job type {job_type!r} has blanks around it or control characters.")
+    if len(job_type.encode()) > JOB_TYPE_MAX_BYTES or "/" in job_type:
+        raise ConfigError(
+            f"The job type {job_type[:140]!r} must be at most {JOB_TYPE_MAX_BYTES} bytes and "
+            "without '/'; a namespaced one such as 'reports.build' reads best."
+        )
+    return job_type
+
+
+class HandlerRegistry:
+    """All handlers of one extension object. Filled while modules are imported, then read."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    def add(self, handler: Handler) -> None:
+        """Register; the same function again replaces itself, another one is a `ConfigError`."""
+        known = self._handlers.get(check_job_type(handler.job_type))
+        if known is not None and _name(known) != _name(handler):
+            raise ConfigError(
+                f"The job type {handler.job_type!r} already has the handler {_name(known)}; "
+                f"{_name(handler)} needs a job type of its own."
+            )
+        self._handlers[handler.job_type] = handler
+
+    def add_path(self, job_type: str, path: str) -> None:
+        """Register a dotted path, imported only in the child."""
+        if not path:
+            return
+        known = self._handlers.get(job_type)
+        if known is None or known.path:
+            self._handlers[check_job_type(job_type)] = Handler(
+                job_type=job_type, function=None, path=path
+            )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._handlers))
+
+    def find(self, job_type: str) -> Handler:
+        """The handler as registered, not imported. Raises `UnknownJobType`, naming the known."""
+        handler = self._handlers.get(job_type)
+        if handler is None:
+            known = ", ".join(self) or "none"
+            raise UnknownJobType(
+                f"No handler is registered for the job type {safe_repr(job_type, 140)}. "
+                f"Known: {known}."
+            )
+        return handler
+
+    def resolve(self, job_type: str) -> Handler:
+        """The handler with its function; imports a dotted path.
+
+        Raises `UnknownJobType`, or `HandlerError` when the path cannot be imported.
+        """
+        handler = self.find(job_type)
+        if handler.path is None:
+            return handler
+        module_name, _, attribute = handler.path.partition(":")
+        try:
+            target: Any = importlib.import_module(module_name)
+            for part in attribute.split("."):
+                target = getattr(target, part)
+        except Exception as error:
+            raise HandlerError(
+                f"The handler of {job_type}, {handler.path}, cannot be imported: "
+                f"{type(error).__name__}: {error}.",
+                Reason.HANDLER_NOT_IMPORTABLE,
+            ) from error
+        # The module may hold a decorated function: then it has registered itself, with options.
+        registered = self._handlers[job_type]
+        return registered if registered.path is None else replace(handler, function=target)
+
+
+def _name(handler: Handler) -> str:
+    if handler.function is None:
+        return str(handler.path)
+    module = getattr(handler.function, "__module__", "?")
+    return f"{module}:{getattr(handler.function, '__qualname__', '?')}"

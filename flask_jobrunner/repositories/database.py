@@ -1,0 +1,219 @@
+"""Our own connections and short transactions on the host's database.
+
+Never the host's engine: it may run SERIALIZABLE, hold one pooled connection that the request
+already has, or use sqlite3's deferred transactions, where reading first and writing second fails
+at once however long the busy timeout is.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    RowMapping,
+    Select,
+    create_engine,
+    event,
+    func,
+    literal,
+    literal_column,
+)
+from sqlalchemy.exc import DBAPIError, PendingRollbackError
+from sqlalchemy.pool import NullPool
+
+from flask_jobrunner.model.errors import DatabaseAway, JobRunnerError, LockBusy
+
+from .faults import classify
+from .tables import Tables
+
+T = TypeVar("T")
+Clock = Callable[[], int]
+
+BUSY_TIMEOUT = 5.0
+"""Seconds that one statement may wait for a lock, and one connect for an answer."""
+TRIES = 4
+IDLE_LIMIT_MS = 30_000
+MISSING = object()
+"""What a read-back answers when the unit turns out not to have been committed."""
+
+
+def wall_clock() -> int:
+    """Microseconds UTC of this process."""
+    return time.time_ns() // 1000
+
+
+class Database:
+    """Runs units of work, each in one short transaction on a connection of its own."""
+
+    def __init__(self, engine: Engine, tables: Tables, clock: Clock = wall_clock) -> None:
+        self.engine = engine
+        self.tables = tables
+        self.clock = clock
+        """SQLite has no useful clock of its own: there, each process's counts."""
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite`, `postgresql`, `mysql` or `mariadb`."""
+        return self.engine.dialect.name
+
+    def now(self) -> ColumnElement[int]:
+        """The database's clock, in microseconds UTC, as an expression in a statement."""
+        if self.dialect == "sqlite":
+            return literal(self.clock())
+        if self.dialect == "postgresql":
+            # now() stands still inside a transaction, clock_timestamp() moves inside a statement.
+            return literal_column("(extract(epoch from statement_timestamp()) * 1000000)::bigint")
+        return func.timestampdiff(
+            literal_column("MICROSECOND"), literal("1970-01-01"), func.utc_timestamp(6)
+        )
+
+    def run(
+        self,
+        unit: Callable[[Connection], T],
+        *,
+        read_back: Callable[[Connection], T | object] | None = None,
+        tries: int = TRIES,
+    ) -> T:
+        """Run a unit in one write transaction and return what it returns.
+
+        Conflicts are retried whole. A commit that breaks may have happened: `read_back` then says
+        what became of it (`MISSING`: nothing), and without one the unit must be one that can
+        simply be run again. Raises `LockBusy` or `DatabaseAway` when the tries are used up; a
+        unique violation leaves as SQLAlchemy's `IntegrityError`.
+        """
+        broken = False
+        for attempt in range(1, tries + 1):
+            try:
+                if broken and read_back is not None:
+                    found = self._once(read_back)
+                    if found is not MISSING:
+                        return found  # type: ignore[return-value]  # only MISSING is no T
+                return self._once(unit)
+            except (DBAPIError, PendingRollbackError) as error:
+                fault = classify(error)
+                if fault in ("fatal", "conflict"):
+                    raise
+                broken = broken or fault == "reconnect"
+                if fault == "reconnect":
+                    self.engine.dispose()
+                if attempt == tries:
+                    raise _given_up(fault, error) from error
+                time.sleep(random.uniform(0.01, 0.05) * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def read(self, unit: Callable[[Connection], T]) -> T:
+        """Run a unit that only reads."""
+        for attempt in (1, 2, 3):
+            try:
+                with self.engine.connect() as connection:
+                    if self.dialect == "sqlite":
+                        connection.execution_options(jobrunner_begin="BEGIN")
+                    return unit(connection)
+            except (DBAPIError, PendingRollbackError) as error:
+                fault = classify(error)
+                if fault in ("fatal", "conflict"):
+                    raise
+                self.engine.dispose()
+                if attempt == 3:
+                    raise _given_up(fault, error) from error
+        raise AssertionError("unreachable")
+
+    def rows(self, statement: Select[Any]) -> Sequence[RowMapping]:
+        """All rows of one SELECT."""
+        return self.read(lambda connection: connection.execute(statement).mappings().all())
+
+    def _once(self, unit: Callable[[Connection], T]) -> T:
+        with self.engine.begin() as connection:
+            return unit(connection)
+
+
+def _given_up(fault: str, error: Exception) -> JobRunnerError:
+    # The driver's text may hold a DSN, so only its kind is told.
+    kind = type(getattr(error, "orig", error)).__name__
+    if fault == "retry":
+        return LockBusy(f"The database was locked by others for too long ({kind}).")
+    return DatabaseAway(f"The database could not be reached ({kind}).")
+
+
+def own_engine(host: Engine, options: Mapping[str, Any]) -> Engine:
+    """An engine of ours for the host's database, with our isolation, timeouts and events.
+
+    `options` are the host's engine options: of them `connect_args` and `creator` are taken over.
+    """
+    arguments = dict(options.get("connect_args") or {})
+    for key, value in _timeouts(host.dialect.name, host.dialect.driver).items():
+        arguments.setdefault(key, value)
+    extra: dict[str, Any] = {}
+    if host.dialect.name != "sqlite":
+        extra["isolation_level"] = "READ COMMITTED"
+    if options.get("creator") is not None:
+        extra["creator"] = options["creator"]
+    engine = create_engine(host.url, poolclass=NullPool, connect_args=arguments, **extra)
+    if host.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    elif host.dialect.name == "postgresql":
+        event.listen(engine, "begin", _begin_postgresql)
+    else:
+        event.listen(engine, "connect", _prepare_mysql)
+    return engine
+
+
+def _timeouts(dialect: str, driver: str) -> dict[str, Any]:
+    seconds = int(BUSY_TIMEOUT)
+    if dialect == "sqlite":
+        return {"timeout": BUSY_TIMEOUT, "check_same_thread": False}
+    if driver in ("psycopg", "psycopg2"):
+        return {
+            "connect_timeout": seconds,
+            "keepalives_idle": seconds,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 4000 * seconds,
+        }
+    if driver == "pymysql":
+        return {
+            "connect_timeout": seconds,
+            "read_timeout": 4 * seconds,
+            "write_timeout": 4 * seconds,
+        }
+    return {}
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    # sqlite3 would begin transactions by itself, and only before some statements.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # IMMEDIATE: a deferred transaction that reads, then writes, fails at once when another wrote.
+    begin = connection.get_execution_options().get("jobrunner_begin", "BEGIN IMMEDIATE")
+    connection.exec_driver_sql(str(begin))
+
+
+def _begin_postgresql(connection: Connection) -> None:
+    # SET LOCAL: what a pooler lends on must not keep our settings.
+    milliseconds = int(BUSY_TIMEOUT * 1000)
+    connection.exec_driver_sql(
+        f"SELECT set_config('lock_timeout', '{milliseconds}', true),"
+        f" set_config('statement_timeout', '{4 * milliseconds}', true),"
+        f" set_config('idle_in_transaction_session_timeout', '{IDLE_LIMIT_MS}', true)"
+    )
+
+
+def _prepare_mysql(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {int(BUSY_TIMEOUT)}")
+    cursor.close()

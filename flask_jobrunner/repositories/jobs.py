@@ -1,0 +1,327 @@
+"""The moves that callers make: add, mint, cancel, fail what is queued, requeue."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from flask_jobrunner.model.records import Job, NewJob, OwnedJob
+from flask_jobrunner.model.statuses import JobStatus
+
+from .database import MISSING, Database
+from .rows import add_event, clean_slate, ended, select_jobs, span, to_job, to_owned
+
+MINT_GRACE = 10
+"""A row that joined the host's transaction has this many claim windows to be launched in."""
+
+
+def hash_lock_key(lock_key: str) -> str:
+    """What is compared: exact bytes, whatever the database's collation."""
+    return hashlib.sha256(lock_key.encode("utf-8")).hexdigest()
+
+
+class JobRepository:
+    """Every move is one UPDATE that names attempt and status; the row count is the answer."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, new: NewJob) -> Job | None:
+        """Commit a queued job. None when an active job holds the lock key."""
+        try:
+            job_id = self._database.run(
+                lambda connection: self.add_in(connection, new),
+                read_back=lambda connection: self._id_of(connection, new.uuid),
+            )
+        except IntegrityError:
+            # Only the lock explains a conflict; anything else must not be hidden.
+            if new.lock_key is None or self.get(new.uuid) is not None:
+                raise
+            return None
+        return self.get(job_id)
+
+    def add_in(self, connection: Connection, new: NewJob) -> int:
+        """Insert into the transaction that `connection` is in; returns the id."""
+        database, now = self._database, self._database.now()
+        result = connection.execute(
+            insert(database.tables.jobs).values(
+                job_uuid=new.uuid,
+                job_type=new.job_type,
+                status=str(JobStatus.QUEUED),
+                claim_mode=new.claim_mode,
+                title=new.title,
+                owner=new.owner,
+                reference=new.reference,
+                actor=new.actor,
+                lock_key=new.lock_key,
+                active_lock_key=None if new.lock_key is None else hash_lock_key(new.lock_key),
+                priority=0,
+                payload_json=new.payload_json,
+                base_url=new.base_url,
+                revision=new.revision,
+                config_digest=new.config_digest,
+                row_version=1,
+                attempt=1,
+                unstarted_deaths=0,
+                restarts=0,
+                warning_count=0,
+                error_count=0,
+                log_seq=0,
+                log_bytes=0,
+                worker_token_hash=new.credential_hash,
+                claim_deadline=now + span(new.claim_window),
+                queue_deadline=None if new.queue_budget is None else now + span(new.queue_budget),
+                launched_at=None if new.credential_hash is None else now,
+                created_at=now,
+                queued_at=now,
+                updated_at=now,
+            )
+        )
+        key = result.inserted_primary_key
+        job_id = int(key[0]) if key else 0
+        add_event(
+            connection,
+            database,
+            job_id=job_id,
+            action="start",
+            attempt=1,
+            to_status=JobStatus.QUEUED,
+            actor=new.actor,
+        )
+        return job_id
+
+    def mint(self, job_id: int, attempt: int, credential_hash: str, claim_window: float) -> bool:
+        """Give a committed row that has no credential yet its only one, and a deadline."""
+        jobs = self._database.tables.jobs
+
+        def unit(connection: Connection) -> bool:
+            return self._update(
+                connection,
+                job_id,
+                attempt,
+                [JobStatus.QUEUED],
+                {
+                    "worker_token_hash": credential_hash,
+                    "claim_deadline": self._database.now() + span(claim_window),
+                    "launched_at": self._database.now(),
+                },
+                jobs.c.worker_token_hash.is_(None),
+                jobs.c.claim_mode == "token",
+            )
+
+        return self._database.run(unit)
+
+    def get(self, ref: int | str) -> Job | None:
+        """The job by id or uuid."""
+        owned = self.owned(ref)
+        return owned.job if owned else None
+
+    def owned(self, ref: int | str) -> OwnedJob | None:
+        """The job by id or uuid, with its ownership columns."""
+        jobs = self._database.tables.jobs
+        where = jobs.c.id == ref if isinstance(ref, int) else jobs.c.job_uuid == ref
+        return self._one(where)
+
+    def holder(self, lock_key: str) -> OwnedJob | None:
+        """The job that holds this lock key now."""
+        return self._one(self._database.tables.jobs.c.active_lock_key == hash_lock_key(lock_key))
+
+    def get_many(self, uuids: Iterable[str]) -> dict[str, Job]:
+        """The jobs there are among these, by uuid."""
+        wanted, found = list(uuids), dict[str, Job]()
+        for start in range(0, len(wanted), 500):
+            statement = select_jobs(self._database).where(
+                self._database.tables.jobs.c.job_uuid.in_(wanted[start : start + 500])
+            )
+            rows = self._database.rows(statement)
+            found.update({row["job_uuid"]: to_job(row) for row in rows})
+        return found
+
+    def cancel_queued(self, job_id: int, attempt: int, actor: str | None) -> bool:
+        """queued → cancelled."""
+        return self._move(
+            job_id,
+            attempt,
+            JobStatus.QUEUED,
+            ended(self._database, JobStatus.CANCELLED)
+            | {"stop_reason": "cancel", "cancel_requested_at": self._database.now()},
+            action="cancel",
+            actor=actor,
+        )
+
+    def request_cancel(self, job_id: int, attempt: int, actor: str | None) -> bool:
+        """running → cancel_requested."""
+        return self._move(
+            job_id,
+            attempt,
+            JobStatus.RUNNING,
+            {
+                "status": str(JobStatus.CANCEL_REQUESTED),
+                "stop_reason": "cancel",
+                "cancel_requested_at": self._database.now(),
+            },
+            action="cancel",
+            actor=actor,
+        )
+
+    def fail_queued(
+        self,
+        job_id: int,
+        attempt: int,
+        reason: str,
+        *,
+        message: str,
+        error_class: str | None = None,
+        evidence: Mapping[str, Any] | None = None,
+        credential_hash: str | None = None,
+        deadline: str | None = None,
+    ) -> bool:
+        """queued → failed, for exactly this attempt.
+
+        `credential_hash` also demands that credential; `deadline` names a deadline column that
+        must have passed (`claim_deadline`, `queue_deadline`).
+        """
+        jobs, extra = self._database.tables.jobs, list[ColumnElement[bool]]()
+        if credential_hash is not None:
+            extra.append(jobs.c.worker_token_hash == credential_hash)
+        if deadline is not None:
+            extra.append(jobs.c[deadline] <= self._database.now())
+        values = ended(self._database, JobStatus.FAILED) | {
+            "error_reason_code": reason,
+            "error_class": error_class,
+            "error_message": message,
+        }
+        return self._move(
+            job_id,
+            attempt,
+            JobStatus.QUEUED,
+            values,
+            *extra,
+            action="fail",
+            reason=reason,
+            evidence=evidence,
+        )
+
+    def requeue(
+        self,
+        job: Job,
+        *,
+        credential_hash: str,
+        claim_window: float,
+        queue_budget: float | None,
+        revision: str | None,
+        actor: str | None,
+    ) -> bool | None:
+        """A terminal push job → queued, attempt + 1, lock taken. None: the lock is held."""
+        now = self._database.now()
+        values = clean_slate() | {
+            "status": str(JobStatus.QUEUED),
+            "attempt": job.attempt + 1,
+            "active_lock_key": None if job.lock_key is None else hash_lock_key(job.lock_key),
+            "worker_token_hash": credential_hash,
+            "claim_deadline": now + span(claim_window),
+            "queue_deadline": None if queue_budget is None else now + span(queue_budget),
+            "queued_at": now,
+            "launched_at": now,
+            "unstarted_deaths": 0,
+            "revision": revision,
+        }
+        jobs = self._database.tables.jobs
+        try:
+            return self._move(
+                job.id,
+                job.attempt,
+                JobStatus(job.status),
+                values,
+                jobs.c.claim_mode == "token",
+                action="requeue",
+                actor=actor,
+            )
+        except IntegrityError:
+            return None
+
+    def _one(self, where: ColumnElement[bool]) -> OwnedJob | None:
+        statement = select_jobs(self._database).where(where)
+        row = self._database.read(
+            lambda connection: connection.execute(statement).mappings().first()
+        )
+        return to_owned(row) if row is not None else None
+
+    def _id_of(self, connection: Connection, uuid: str) -> object:
+        jobs = self._database.tables.jobs
+        found = connection.execute(select(jobs.c.id).where(jobs.c.job_uuid == uuid)).scalar()
+        return MISSING if found is None else found
+
+    def _move(
+        self,
+        job_id: int,
+        attempt: int,
+        from_status: JobStatus,
+        values: Mapping[str, Any],
+        *extra: ColumnElement[bool],
+        action: str,
+        actor: str | None = None,
+        reason: str | None = None,
+        evidence: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """One transition with its event. Idempotent after a commit that broke: see `read_back`."""
+        to_status = str(values["status"])
+
+        def unit(connection: Connection) -> bool:
+            if not self._update(connection, job_id, attempt, [from_status], values, *extra):
+                return False
+            add_event(
+                connection,
+                self._database,
+                job_id=job_id,
+                action=action,
+                attempt=int(values.get("attempt", attempt)),
+                from_status=from_status,
+                to_status=to_status,
+                actor=actor,
+                reason=reason,
+                evidence=evidence,
+            )
+            return True
+
+        return self._database.run(
+            unit, read_back=lambda connection: self._moved(connection, job_id, attempt, values)
+        )
+
+    def _moved(
+        self, connection: Connection, job_id: int, attempt: int, values: Mapping[str, Any]
+    ) -> object:
+        """Whether the row says that exactly this move was committed before the connection broke."""
+        jobs, told = (
+            self._database.tables.jobs,
+            ("status", "worker_token_hash", "error_reason_code"),
+        )
+        same = [jobs.c[name] == values[name] for name in told if values.get(name) is not None]
+        where = [jobs.c.id == job_id, jobs.c.attempt == values.get("attempt", attempt), *same]
+        return True if connection.execute(select(jobs.c.id).where(*where)).first() else MISSING
+
+    def _update(
+        self,
+        connection: Connection,
+        job_id: int,
+        attempt: int,
+        statuses: Iterable[JobStatus],
+        values: Mapping[str, Any],
+        *extra: ColumnElement[bool],
+    ) -> bool:
+        jobs = self._database.tables.jobs
+        result = connection.execute(
+            update(jobs)
+            .where(
+                jobs.c.id == job_id,
+                jobs.c.attempt == attempt,
+                jobs.c.status.in_([str(status) for status in statuses]),
+                *extra,
+            )
+            .values(row_version=jobs.c.row_version + 1, updated_at=self._database.now(), **values)
+        )
+        return result.rowcount == 1

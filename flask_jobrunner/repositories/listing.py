@@ -1,0 +1,109 @@
+"""Reads for screens and sweeps: pages by keyset, capped counts. Nothing here moves a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, literal, select, union_all
+
+from flask_jobrunner.model.errors import InvalidPayload
+from flask_jobrunner.model.records import Page
+from flask_jobrunner.model.statuses import ACTIVE, JobStatus
+
+from .database import Database
+from .jobs import hash_lock_key
+from .rows import select_jobs, to_job
+
+PAGE_MAX = 200
+COUNT_CAP = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFilter:
+    """What a page is narrowed to; None narrows nothing."""
+
+    status: Sequence[str] | None = None
+    job_type: str | None = None
+    owner: str | None = None
+    reference: str | None = None
+    actor: str | None = None
+    lock_key: str | None = None
+
+
+class ListingRepository:
+    """Newest first, by id: a cursor stays right whatever is added meanwhile."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, narrow: JobFilter, *, cursor: str | None = None, limit: int = 50) -> Page:
+        """A page of jobs. `cursor` is a page's `next_cursor` or `previous_cursor`."""
+        jobs, limit = self._database.tables.jobs, max(1, min(limit, PAGE_MAX))
+        towards_newer, place = read_cursor(cursor)
+        statement = select_jobs(self._database).where(*self._where(narrow))
+        if towards_newer:
+            statement = statement.where(jobs.c.id > place).order_by(jobs.c.id.asc())
+        else:
+            statement = statement.order_by(jobs.c.id.desc())
+            statement = statement if place is None else statement.where(jobs.c.id < place)
+        rows = list(self._database.rows(statement.limit(limit + 1)))
+        more, rows = len(rows) > limit, rows[:limit]
+        found = [to_job(row) for row in (reversed(rows) if towards_newer else rows)]
+        older = more or towards_newer
+        newer = more if towards_newer else place is not None
+        return Page(
+            jobs=found,
+            next_cursor=str(found[-1].id) if found and older else None,
+            previous_cursor=f"n{found[0].id}" if found and newer else None,
+        )
+
+    def counts(self, narrow: JobFilter, cap: int = COUNT_CAP) -> dict[str, int]:
+        """Jobs by status, each counted up to `cap` + 1: more than `cap` means "more than that"."""
+        parts = [self._count(status, narrow, cap) for status in JobStatus]
+        rows = self._database.read(lambda connection: connection.execute(union_all(*parts)).all())
+        return {str(status): int(number) for status, number in rows}
+
+    def _count(self, status: str, narrow: JobFilter, cap: int) -> Select[Any]:
+        jobs = self._database.tables.jobs
+        where = [*self._where(narrow), jobs.c.status == str(status)]
+        some = select(jobs.c.id).where(*where).limit(cap + 1).subquery()
+        return select(literal(str(status)).label("status"), func.count().label("n")).select_from(
+            some
+        )
+
+    def active_ids(self, after: int, limit: int = 200) -> list[tuple[int, str]]:
+        """(id, uuid) of active jobs in order of id, for sweeps."""
+        jobs = self._database.tables.jobs
+        statement = (
+            select(jobs.c.id, jobs.c.job_uuid)
+            .where(jobs.c.status.in_([str(status) for status in ACTIVE]), jobs.c.id > after)
+            .order_by(jobs.c.id)
+            .limit(limit)
+        )
+        return [(row["id"], row["job_uuid"]) for row in self._database.rows(statement)]
+
+    def _where(self, narrow: JobFilter) -> list[ColumnElement[bool]]:
+        jobs = self._database.tables.jobs
+        where = [
+            jobs.c[name] == value
+            for name in ("job_type", "owner", "reference", "actor")
+            if (value := getattr(narrow, name)) is not None
+        ]
+        if narrow.lock_key is not None:
+            # The hash is exact everywhere; it is there only while the lock is held.
+            where.append(jobs.c.active_lock_key == hash_lock_key(narrow.lock_key))
+        if narrow.status is not None:
+            where.append(jobs.c.status.in_([str(status) for status in narrow.status]))
+        return where
+
+
+def read_cursor(cursor: str | None) -> tuple[bool, int | None]:
+    """(towards newer, id) of a cursor; raises `InvalidPayload` for what is not one of ours."""
+    if cursor is None:
+        return False, None
+    digits = cursor.removeprefix("n")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+        raise InvalidPayload(f"{cursor[:40]!r} is not a cursor that jobs.find gave out.")
+    return cursor.startswith("n"), int(digits)

@@ -1,0 +1,108 @@
+"""The one row of `meta`, and whether the live tables are the ones this version needs."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, inspect, select
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from flask_jobrunner.model.errors import SchemaError
+
+from .database import Database
+from .faults import missing_table
+from .tables import SCHEMA_VERSION
+
+_HINT = "run `flask db migrate` and `flask db upgrade` (or `db.create_all()`)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meta:
+    """What tells this database from every other, and which version its tables are."""
+
+    schema_version: int
+    fingerprint: str
+
+
+class MetaRepository:
+    """`meta` is made at first use and read once per process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._meta: Meta | None = None
+
+    def ensure(self) -> Meta:
+        """The row; raises `SchemaError` when tables are missing or of another version."""
+        if self._meta is None:
+            try:
+                meta = self._read() or self._make()
+            except DBAPIError as error:
+                if missing_table(error):
+                    raise SchemaError(
+                        f"The tables of flask_jobrunner are missing: {_HINT}."
+                    ) from error
+                raise
+            if meta.schema_version != SCHEMA_VERSION:
+                raise SchemaError(
+                    f"The tables of flask_jobrunner are version {meta.schema_version}, this code "
+                    f"needs version {SCHEMA_VERSION}: {_HINT}."
+                )
+            self._meta = meta
+        return self._meta
+
+    def _read(self) -> Meta | None:
+        meta = self._database.tables.meta
+        rows = self._database.rows(select(meta.c.schema_version, meta.c.fingerprint))
+        return Meta(**rows[0]) if rows else None
+
+    def _make(self) -> Meta:
+        def unit(connection: Connection) -> None:
+            connection.execute(
+                insert(self._database.tables.meta).values(
+                    id=1,
+                    schema_version=SCHEMA_VERSION,
+                    fingerprint=secrets.token_hex(16),
+                    created_at=self._database.now(),
+                )
+            )
+
+        # A conflict: another process was faster, and its row counts.
+        with contextlib.suppress(IntegrityError):
+            self._database.run(unit)
+        made = self._read()
+        if made is None:
+            raise SchemaError("The row of the meta table disappeared.")
+        return made
+
+    def differences(self) -> list[str]:
+        """What the live schema lacks, one sentence each; empty when all is there."""
+        return self._database.read(self._compare)
+
+    def _compare(self, connection: Connection) -> list[str]:
+        found = inspect(connection)
+        names, missing = set(found.get_table_names()), list[str]()
+        for table in self._database.tables.all():
+            if table.name not in names:
+                missing.append(f"table {table.name} is missing")
+                continue
+            columns = {column["name"] for column in found.get_columns(table.name)}
+            missing += [
+                f"column {table.name}.{column.name} is missing"
+                for column in table.columns
+                if column.name not in columns
+            ]
+            indexes = {index["name"] for index in found.get_indexes(table.name)}
+            missing += [
+                f"index {index.name} is missing"
+                for index in table.indexes
+                if index.name not in indexes
+            ]
+            checks = {check["name"] for check in found.get_check_constraints(table.name)}
+            missing += [
+                f"check {constraint.name} is missing"
+                for constraint in table.constraints
+                if str(constraint.name).startswith("ck_") and constraint.name not in checks
+            ]
+        return missing

@@ -1,0 +1,29 @@
+"""Blinker signals. Sent after the commit by whoever recorded the change, never from a GET.
+
+The sender is the Flask app; `job` is the record. A receiver's exception is logged, never raised.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from blinker import NamedSignal, Namespace
+
+_namespace = Namespace()
+
+job_created = _namespace.signal("jobrunner-job-created")
+job_started = _namespace.signal("jobrunner-job-started")
+job_finished = _namespace.signal("jobrunner-job-finished")
+cancel_requested = _namespace.signal("jobrunner-cancel-requested")
+
+log = logging.getLogger("flask_jobrunner")
+
+
+def send(signal: NamedSignal, app: Any, **values: Any) -> None:
+    """Tell every receiver; one that raises keeps nobody else from hearing it."""
+    for receiver in signal.receivers_for(app):
+        try:
+            receiver(app, **values)
+        except Exception:
+            log.exception("A receiver of %s raised", signal.name)
