@@ -1,0 +1,93 @@
+"""`make bench`: print each measure as median (10th to 90th percentile), ratio and target.
+
+Both sides of a ratio are taken in turns in this one run, so that it says something about the code
+and little about the machine. PostgreSQL and MariaDB are measured where they are installed; their
+servers here do not wait for the disk, which is to the advantage of the bare side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from benchmarks import host_app
+from benchmarks.measures import Bench
+from benchmarks.timing import HEADER
+from tests.servers import mariadb, postgresql
+
+DATABASES = ("sqlite", "postgresql", "mariadb")
+
+
+def main() -> int:
+    """Measure; answers 1 when a target is not met and `--strict` was asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--lines", type=int, default=50_000)
+    parser.add_argument("--database", choices=DATABASES, action="append")
+    parser.add_argument("--strict", action="store_true")
+    options = parser.parse_args()
+    print(_machine())
+    print(HEADER)
+    missed = 0
+    for name in options.database or DATABASES:
+        with bench_on(name) as bench:
+            if bench is None:
+                print(f"{name}: not installed, not measured")
+                continue
+            for comparison in bench.measures(options.rounds, options.lines):
+                print(comparison.line(), flush=True)
+                missed += not comparison.is_met
+    return 1 if missed and options.strict else 0
+
+
+@contextmanager
+def bench_on(name: str) -> Iterator[Bench | None]:
+    """The application on a new database of this kind, or None where there is no server."""
+    with ExitStack() as stack:
+        urls = _two_databases(name, stack)
+        if urls is None:
+            yield None
+            return
+        os.environ[host_app.DATABASE] = urls[0]
+        app = host_app.create_app()
+        second = sa.create_engine(urls[1])
+        stack.callback(second.dispose)
+        with app.app_context():
+            host_app.db.create_all()
+            host_app.db.metadata.create_all(second)
+            stack.callback(host_app.db.engine.dispose)
+        yield Bench(name, app, second)
+
+
+def _two_databases(name: str, stack: ExitStack) -> tuple[str, str] | None:
+    if name == "sqlite":
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        return f"sqlite:///{folder / 'ours.sqlite'}", f"sqlite:///{folder / 'bare.sqlite'}"
+    kind = postgresql if name == "postgresql" else mariadb
+    if kind.programs() is None:
+        return None
+    server = kind.start()
+    stack.callback(server.server.stop)
+    ours = stack.enter_context(server.fresh_database())
+    return ours, stack.enter_context(server.fresh_database())
+
+
+def _machine() -> str:
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("Flask", "SQLAlchemy"))
+    return (
+        f"Python {platform.python_version()}, {libraries}, {os.cpu_count()} cores, "
+        f"{platform.system()} {platform.release()}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
