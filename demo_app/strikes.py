@@ -174,8 +174,8 @@ def readable(name: str) -> str:
 _WORDS = {
     "INTL": "International", "NATL": "National", "ARPT": "Airport", "EXPRS": "Express",
     "AFB": "AFB", "NY": "NY", "OR": "OR", "ABX": "ABX", "PSA": "PSA", "UPS": "UPS", "US": "US",
-    "FEDEX": "FedEx", "JETBLUE": "JetBlue", "SKYWEST": "SkyWest", "EXPRESSJET": "ExpressJet",
-    "AIRTRAN": "AirTran", "ALLEGHENYAIRLINES": "Allegheny Airlines",
+    "FEDEX": "FedEx", "JETBLUE": "JetBlue", "SKYWEST": "SkyWest", "LAGUARDIA": "LaGuardia",
+    "EXPRESSJET": "ExpressJet", "AIRTRAN": "AirTran", "ALLEGHENYAIRLINES": "Allegheny Airlines",
 }  # fmt: skip
 
 
