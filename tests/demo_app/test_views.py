@@ -1,0 +1,217 @@
+"""The demo's pages; the jobs that they start are only written down."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from demo_app import strikes, uploads, views
+from demo_app.extensions import db, jobs
+from demo_app.models import Import
+
+ROW = "LOGAN INTL,B-727,None,1999-01-02,DELTA,Massachusetts,Climb,Small,Gull,Day,0,0,0,150"
+GOOD_FILE = f"{','.join(strikes.COLUMNS)}\n{ROW}\n".encode()
+
+
+@dataclass
+class Started:
+    """What `jobs.start` would answer."""
+
+    status: str
+    job: Any = None
+    message: str | None = None
+    reason_code: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.status in ("started", "launching")
+
+
+class Starts:
+    """Stands for `jobs.start`: keeps each call, answers what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any, dict[str, Any]]] = []
+        self.answer = Started("started", job="the-job")
+
+    def __call__(self, job_type: str, payload: Any = None, **options: Any) -> Started:
+        self.calls.append((job_type, payload, options))
+        return self.answer
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
+    """No process is started by these tests."""
+    replaced = Starts()
+    monkeypatch.setattr(jobs, "start", replaced)
+    monkeypatch.setattr(jobs, "url_for", lambda job, **_: f"http://localhost/jobs/{job}")
+    return replaced
+
+
+def upload(client: FlaskClient, data: bytes, name: str = "my.csv", **form: str) -> Any:
+    """Post a file as the form does."""
+    return client.post("/import", data={"file": (io.BytesIO(data), name), **form})
+
+
+def stored_files(app: Flask) -> list[Path]:
+    """The uploads that were kept."""
+    return list(Path(app.config["DEMO_UPLOADS"]).glob("*"))
+
+
+def test_the_front_page_has_a_button_for_each_job(client: FlaskClient) -> None:
+    page = client.get("/")
+
+    assert page.status_code == 200
+    for path in (
+        "/import",
+        "/import/sample",
+        "/run/smoke",
+        *map("/run/{}".format, views.SIMPLE_JOBS),
+    ):
+        assert f'action="{path}"' in page.text
+    assert 'href="/jobs/"' in page.text
+    assert "No jobs yet" in page.text
+    assert not {"<script", "style="} & set(page.text.split())
+
+
+def test_pages_may_not_run_what_is_not_theirs(client: FlaskClient) -> None:
+    policy = client.get("/").headers["Content-Security-Policy"]
+
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_the_public_file_is_imported_with_one_click(
+    app: Flask, client: FlaskClient, starts: Starts
+) -> None:
+    answer = client.post("/import/sample", data={"watch": "on"})
+
+    assert (answer.status_code, answer.location) == (303, "http://localhost/jobs/the-job")
+    ((job_type, payload, options),) = starts.calls
+    assert job_type == "demo.import_csv"
+    assert payload == {"import_id": 1, "rest": views.REST_TO_WATCH}
+    assert options["lock_key"].startswith("import:45777edf")
+    assert (options["owner"], options["reference"]) == ("visitor", "import:1")
+    (file,) = stored_files(app)
+    assert file.read_bytes() == views.SAMPLE.read_bytes()
+    with app.app_context():
+        assert db.session.get_one(Import, 1).stored_name == file.name
+
+
+def test_the_name_of_an_upload_is_never_a_path(
+    app: Flask, client: FlaskClient, starts: Starts
+) -> None:
+    answer = upload(client, GOOD_FILE, "../../etc/pass<wd>.csv")
+
+    assert answer.status_code == 303
+    (file,) = stored_files(app)
+    assert file.parent == Path(app.config["DEMO_UPLOADS"])
+    with app.app_context():
+        assert db.session.get_one(Import, 1).file_name == "pass<wd>.csv"
+    assert starts.calls[0][1] == {"import_id": 1, "rest": 0}
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "message"),
+    [
+        (b"", 422, "The file is empty."),
+        (b"\xff\xfe", 422, "The file is not UTF-8 text"),
+        (b"a,b\n1,2\n", 422, "The header lacks 14"),
+        (b"a" * 3000, 422, "The file is larger than"),
+        (b"a" * 9000, 413, "The file is larger than"),
+    ],
+    ids=["empty", "binary", "other columns", "too large", "far too large"],
+)
+def test_a_bad_upload_is_refused_and_leaves_nothing(
+    app: Flask,
+    client: FlaskClient,
+    starts: Starts,
+    monkeypatch: pytest.MonkeyPatch,
+    data: bytes,
+    status: int,
+    message: str,
+) -> None:
+    monkeypatch.setattr(uploads, "MAX_BYTES", 2000)
+    app.config["MAX_CONTENT_LENGTH"] = 6000
+
+    answer = upload(client, data)
+
+    assert answer.status_code == status
+    assert 'role="alert"' in answer.text
+    assert message in answer.text
+    assert starts.calls == []
+    assert stored_files(app) == []
+    with app.app_context():
+        assert db.session.query(Import).count() == 0
+
+
+def test_a_form_without_a_file_is_refused(client: FlaskClient) -> None:
+    assert "Choose a file first." in client.post("/import").text
+
+
+def test_a_file_that_is_being_imported_is_not_kept_twice(
+    app: Flask, client: FlaskClient, starts: Starts
+) -> None:
+    starts.answer = Started("already_active")
+
+    answer = client.post("/import/sample")
+
+    assert answer.status_code == 409
+    assert "This is being done already." in answer.text
+    assert stored_files(app) == []
+
+
+def test_a_launch_that_fails_says_why(client: FlaskClient, starts: Starts) -> None:
+    starts.answer = Started("launch_failed", message="The command was not found.")
+
+    answer = client.post("/run/noisy")
+
+    assert answer.status_code == 503
+    assert "The command was not found." in answer.text
+
+
+def test_the_smoke_form_passes_on_what_it_says(client: FlaskClient, starts: Starts) -> None:
+    client.post("/run/smoke", data={"seconds": "8", "interval_ms": "250", "lock_key": "one"})
+
+    ((job_type, payload, options),) = starts.calls
+    assert (job_type, payload) == ("demo.smoke", {"seconds": "8", "interval_ms": "250"})
+    assert options["lock_key"] == "one"
+
+
+def test_there_is_no_job_but_the_known_ones(client: FlaskClient, starts: Starts) -> None:
+    assert client.post("/run/anything").status_code == 404
+    assert client.get("/imports/1").status_code == 404
+    assert starts.calls == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 303),
+        ({"Sec-Fetch-Site": "same-origin"}, 303),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "http://localhost"}, 303),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_forms_of_other_sites_are_refused(
+    client: FlaskClient, starts: Starts, headers: dict[str, str], status: int
+) -> None:
+    assert client.post("/run/noisy", headers=headers).status_code == status
+    assert len(starts.calls) == (status == 303)
+
+
+def test_the_sample_can_be_looked_at(client: FlaskClient) -> None:
+    answer = client.get("/sample.csv")
+
+    assert answer.headers["Content-Disposition"] == "attachment; filename=birdstrikes.csv"
+    assert answer.text.startswith(strikes.AIRPORT)
+    answer.close()
