@@ -294,6 +294,6 @@ class Verdict:
     """What an owner's death means for its job."""
 
     status: StatusText
-    reason: str
+    reason: str | None
     message: str
     evidence: dict[str, Any] = field(default_factory=dict)

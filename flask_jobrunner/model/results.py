@@ -8,6 +8,7 @@ from typing import Any, Literal
 from .records import Job, LogLine, plain
 from .statuses import StatusText
 
+LaunchStatus = Literal["started", "launching", "launch_failed"]
 StartStatus = Literal["started", "launching", "already_active", "launch_failed"]
 CancelStatus = Literal[
     "cancelled", "cancel_requested", "already_cancel_requested", "already_terminal", "not_found"

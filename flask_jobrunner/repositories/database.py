@@ -25,7 +25,7 @@ from sqlalchemy import (
     literal_column,
 )
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from flask_jobrunner.model.errors import DatabaseAway, JobRunnerError, LockBusy
 
@@ -61,6 +61,14 @@ class Database:
     def dialect(self) -> str:
         """`sqlite`, `postgresql`, `mysql` or `mariadb`."""
         return self.engine.dialect.name
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether no other process can see this database."""
+        file = self.engine.url.database or ""
+        return self.dialect == "sqlite" and (
+            not file or ":memory:" in file or "mode=memory" in file
+        )
 
     def now(self) -> ColumnElement[int]:
         """The database's clock, in microseconds UTC, as an expression in a statement."""
@@ -141,10 +149,12 @@ def _given_up(fault: str, error: Exception) -> JobRunnerError:
     return DatabaseAway(f"The database could not be reached ({kind}).")
 
 
-def own_engine(host: Engine, options: Mapping[str, Any]) -> Engine:
+def own_engine(host: Engine, options: Mapping[str, Any], *, keep: bool = False) -> Engine:
     """An engine of ours for the host's database, with our isolation, timeouts and events.
 
     `options` are the host's engine options: of them `connect_args` and `creator` are taken over.
+    `keep` holds connections open between units: for a process whose jobs are ours to run, while
+    a web process must not multiply the host's connections.
     """
     arguments = dict(options.get("connect_args") or {})
     for key, value in _timeouts(host.dialect.name, host.dialect.driver).items():
@@ -154,7 +164,9 @@ def own_engine(host: Engine, options: Mapping[str, Any]) -> Engine:
         extra["isolation_level"] = "READ COMMITTED"
     if options.get("creator") is not None:
         extra["creator"] = options["creator"]
-    engine = create_engine(host.url, poolclass=NullPool, connect_args=arguments, **extra)
+    if keep:
+        extra |= {"poolclass": QueuePool, "pool_size": 2, "max_overflow": 3, "pool_pre_ping": True}
+    engine = create_engine(host.url, connect_args=arguments, **({"poolclass": NullPool} | extra))
     if host.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)

@@ -94,6 +94,11 @@ class JobRepository:
         )
         return job_id
 
+    def in_transaction(self, connection: Connection, job_id: int) -> Job:
+        """The job as the transaction of `connection` sees it."""
+        statement = select_jobs(self._database).where(self._database.tables.jobs.c.id == job_id)
+        return to_job(connection.execute(statement).mappings().one())
+
     def mint(self, job_id: int, attempt: int, credential_hash: str, claim_window: float) -> bool:
         """Give a committed row that has no credential yet its only one, and a deadline."""
         jobs = self._database.tables.jobs

@@ -1,0 +1,51 @@
+"""`jobs.cancel`: cancel what waits, ask what runs. Never signals anybody."""
+
+from __future__ import annotations
+
+from flask_jobrunner.model.records import Job
+from flask_jobrunner.model.results import CancelResult, CancelStatus
+from flask_jobrunner.runtime import Runtime
+from flask_jobrunner.signals import cancel_requested, job_finished, send
+
+TRIES = 10
+
+
+def cancel(runtime: Runtime, ref: int | str, *, actor: str | None = None) -> CancelResult:
+    """See `JobRunner.cancel`."""
+    who = actor if actor is not None else runtime.hooks.current_actor()
+    for _ in range(TRIES):
+        job = runtime.jobs.get(ref)
+        if job is None:
+            return CancelResult(status="not_found", job=None, message="There is no such job.")
+        result = _cancel(runtime, job, who)
+        if result is not None:
+            return result
+    raise AssertionError(f"job {ref} changes its status faster than it can be read")
+
+
+def _cancel(runtime: Runtime, job: Job, actor: str | None) -> CancelResult | None:
+    """The answer, or None when the row moved on since it was read."""
+    if job.is_terminal:
+        return _answer("already_terminal", job, job)
+    if job.status == "cancel_requested":
+        return _answer("already_cancel_requested", job, job)
+    if job.status == "queued":
+        done = runtime.jobs.cancel_queued(job.id, job.attempt, actor)
+        return _moved(runtime, job, "cancelled") if done else None
+    asked = runtime.jobs.request_cancel(job.id, job.attempt, actor)
+    return _moved(runtime, job, "cancel_requested") if asked else None
+
+
+def _moved(runtime: Runtime, before: Job, status: CancelStatus, done: bool) -> CancelResult | None:
+    after = runtime.jobs.get(before.id) if done else None
+    if after is None:
+        return None
+    signal = job_finished if status == "cancelled" else cancel_requested
+    send(signal, runtime.app, job=after)
+    return _answer(status, before, after)
+
+
+def _answer(status: CancelStatus, before: Job, after: Job) -> CancelResult:
+    return CancelResult(
+        status=status, job=after, previous_status=before.status, new_status=after.status
+    )

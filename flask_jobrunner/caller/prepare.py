@@ -1,0 +1,133 @@
+"""Everything that is checked before a row exists, so that bad input loses nothing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from flask import has_request_context, request
+
+from flask_jobrunner.handlers import Handler
+from flask_jobrunner.model.errors import ConfigError, InvalidPayload
+from flask_jobrunner.model.records import NewJob
+from flask_jobrunner.protocol.encoding import NotEncodable, clean_text, encode_json
+from flask_jobrunner.protocol.identity import uuid7
+from flask_jobrunner.runtime import Runtime
+
+TITLE_MAX_BYTES = 255
+KEY_MAX_BYTES = 191
+
+
+def prepare(
+    runtime: Runtime,
+    handler: Handler,
+    payload: Any,
+    *,
+    credential_hash: str | None,
+    claim_window: float,
+    lock_key: str | None,
+    title: str | None,
+    owner: str | None,
+    reference: str | None,
+    actor: str | None,
+) -> NewJob:
+    """The row to be, checked and encoded once. Raises `InvalidPayload` with the fault's place."""
+    budget = runtime.config.queue_budget if handler.queue_budget is None else handler.queue_budget
+    return NewJob(
+        uuid=uuid7(),
+        job_type=handler.job_type,
+        credential_hash=credential_hash,
+        claim_window=claim_window,
+        title=_text("title", title, TITLE_MAX_BYTES) or handler.title,
+        owner=_text("owner", owner, KEY_MAX_BYTES),
+        reference=_text("reference", reference, KEY_MAX_BYTES),
+        actor=_text("actor", actor, KEY_MAX_BYTES) or runtime.hooks.current_actor(),
+        lock_key=check_lock_key(lock_key),
+        payload_json=encode_payload(runtime, handler, payload),
+        queue_budget=budget,
+        revision=runtime.config.revision,
+        config_digest=runtime.config.digest,
+        base_url=base_url(runtime),
+    )
+
+
+def check_can_launch(runtime: Runtime) -> list[str]:
+    """The command of a job's process. Raises `ConfigError` where none can work, before any row."""
+    if sys.platform == "win32":
+        raise ConfigError(
+            "jobs.start launches a detached process, which flask_jobrunner does on Linux and macOS "
+            "only."
+        )
+    if runtime.database.in_memory:
+        raise ConfigError(
+            "The database is in memory, where no other process can see the job. Use a database "
+            "file, such as sqlite:///app.db."
+        )
+    runtime.meta.ensure()
+    return runtime.command()
+
+
+def encode_payload(runtime: Runtime, handler: Handler, payload: Any) -> str | None:
+    """The payload as stored; None stays none. The handler's `payload=` may refuse it."""
+    if payload is None:
+        check_payload(handler, None)
+        return None
+    if not isinstance(payload, dict):
+        raise InvalidPayload(
+            f"The payload of {handler.job_type} must be a dict or None; it is a "
+            f"{type(payload).__name__}."
+        )
+    try:
+        text = encode_json(
+            payload,
+            max_bytes=runtime.config.payload_max_bytes,
+            max_depth=runtime.config.json_max_depth,
+            default=getattr(runtime.app.json, "default", None),
+            what="payload",
+        )
+    except NotEncodable as error:
+        raise InvalidPayload(f"The payload of {handler.job_type} was refused: {error}.") from error
+    check_payload(handler, payload)
+    return text
+
+
+def check_payload(handler: Handler, payload: dict[str, Any] | None) -> Any:
+    """What `ctx.payload` shall be. Raises `InvalidPayload` when `payload=` refuses it."""
+    if handler.payload is None:
+        return payload
+    try:
+        return handler.payload({} if payload is None else payload)
+    except Exception as error:
+        text = clean_text(f"{type(error).__name__}: {error}")[:2000]
+        raise InvalidPayload(f"The payload of {handler.job_type} was refused: {text}") from error
+
+
+def check_lock_key(lock_key: object) -> str | None:
+    """The lock key, exactly as given; blank is none."""
+    if lock_key is None or (isinstance(lock_key, str) and not lock_key.strip()):
+        return None
+    if not isinstance(lock_key, str) or clean_text(lock_key) != lock_key:
+        raise InvalidPayload("lock_key must be text without NUL and surrogates.")
+    if len(lock_key.encode()) > KEY_MAX_BYTES:
+        raise InvalidPayload(f"lock_key must be at most {KEY_MAX_BYTES} bytes.")
+    return lock_key
+
+
+def _text(name: str, value: object, limit: int) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidPayload(f"{name} must be a string; it is a {type(value).__name__}.")
+    text = value.strip()
+    if clean_text(text) != text:
+        raise InvalidPayload(f"{name} must be text without NUL and surrogates.")
+    if len(text.encode()) > limit:
+        raise InvalidPayload(f"{name} must be at most {limit} bytes.")
+    return text or None
+
+
+def base_url(runtime: Runtime) -> str | None:
+    """Where the application is reached, for absolute links: configured, else the request's."""
+    if runtime.config.base_url:
+        return runtime.config.base_url
+    return request.url_root.rstrip("/")[:1024] if has_request_context() else None

@@ -1,0 +1,331 @@
+"""`JobRunner`: wires everything to an application, and delegates every call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from flask import Flask
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import MetaData
+
+from .caller import cancel, inline, inspect, links, requeue, start
+from .caller.handover import Wait
+from .config import Config, load_config
+from .handlers import Handler, HandlerRegistry
+from .model.errors import ConfigError
+from .model.records import Job, Page
+from .model.results import CancelResult, InlineResult, RequeueResult, StartResult, StatusResult
+from .repositories.database import Database, own_engine
+from .repositories.host_session import watch
+from .repositories.tables import Tables, build_tables
+from .runtime import EXTENSION, Hooks, Runtime, current_runtime, process_role
+from .signals import log
+
+F = TypeVar("F", bound=Callable[..., Any])
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+class JobRunner:
+    """Runs long jobs from the application's own database.
+
+    Made once beside `db` and set up on each application with `init_app`; state hangs on the
+    application, so several may share one `JobRunner`.
+    """
+
+    def __init__(self, app: Flask | None = None, db: SQLAlchemy | None = None) -> None:
+        self._db = db
+        self._handlers = HandlerRegistry()
+        self._hooks = Hooks()
+        if app is not None:
+            self.init_app(app, db)
+
+    def init_app(self, app: Flask, db: SQLAlchemy | None = None) -> None:
+        """Set up on `app`, before or after `db.init_app`. Raises `ConfigError` for what is wrong.
+
+        Reads the `JOBRUNNER_…` settings once: later changes have no effect. Our tables join db's
+        metadata, so the application's migrations see them.
+        """
+        if EXTENSION in app.extensions:
+            raise ConfigError(
+                "JobRunner is already set up on this application; import that one instead of "
+                "calling init_app again."
+            )
+        config, warnings = load_config(app.config)
+        for warning in warnings:
+            log.warning(warning)
+        database = db or self._db or _registered_db(app)
+        tables = build_tables(_metadata(database, config.bind_key), config.table_prefix)
+        for job_type, path in config.handlers.items():
+            self._handlers.add_path(job_type, path)
+        app.extensions[EXTENSION] = Runtime(
+            app,
+            config,
+            self._handlers,
+            self._hooks,
+            open_database=functools.partial(_open_database, app, database, config, tables),
+            db=lambda: database,
+        )
+        watch()
+        if config.url_prefix is not None:
+            from .dashboard import register
+
+            register(app, config.url_prefix)
+        _import_handler_modules(config)
+
+    # -- registering ----------------------------------------------------------------------
+
+    def handler(
+        self,
+        job_type: str,
+        *,
+        title: str | None = None,
+        payload: Callable[[Any], Any] | None = None,
+        run_budget: float | None = None,
+        queue_budget: float | None = None,
+        cancel_grace: float | None = None,
+    ) -> Callable[[F], F]:
+        """Register a function of the context, or a class with `run(ctx)`, under `job_type`.
+
+        `payload` turns the mapping into what `ctx.payload` shall be, before a row exists and again
+        in the child. Budgets are seconds: `run_budget` from the handler's start, `queue_budget`
+        from the start call, `cancel_grace` from a cancel request to the end of the process.
+        """
+
+        def register(function: F) -> F:
+            self._handlers.add(
+                Handler(
+                    job_type=job_type,
+                    function=function,
+                    title=title,
+                    payload=payload,
+                    run_budget=_budget("run_budget", run_budget),
+                    queue_budget=_budget("queue_budget", queue_budget),
+                    cancel_grace=_budget("cancel_grace", cancel_grace),
+                )
+            )
+            return function
+
+        return register
+
+    def authorize(self, function: Hook) -> Hook:
+        """Register who may see and do what: `(action, job) -> bool | Response`."""
+        self._hooks.authorize = function
+        return function
+
+    def actor(self, function: Hook) -> Hook:
+        """Register who acts: `() -> str | None`. Default: Flask-Login's user."""
+        self._hooks.actor = function
+        return function
+
+    def scope(self, function: Hook) -> Hook:
+        """Register whose jobs are seen: `() -> owner | None`; None restricts nothing."""
+        self._hooks.scope = function
+        return function
+
+    # -- calls ----------------------------------------------------------------------------
+
+    def start(
+        self,
+        job_type: str,
+        payload: dict[str, Any] | None = None,
+        *,
+        lock_key: str | None = None,
+        title: str | None = None,
+        owner: str | None = None,
+        reference: str | None = None,
+        actor: str | None = None,
+        wait: Wait = True,
+        session: Any = None,
+    ) -> StartResult:
+        """Commit a job and launch a process for it.
+
+        Result statuses: `started` (its process has claimed it), `launching` (not known yet),
+        `already_active` (`.job` holds the lock key), `launch_failed`. `wait` is True for
+        JOBRUNNER_ACK_TIMEOUT, seconds, or False. With `session` the row joins that session's
+        transaction and is launched after its commit.
+
+        Raises `UnknownJobType`, `InvalidPayload`, `UncommittedChanges`, `ConfigError` before a
+        row exists, and `LaunchUnknown` when the database went away after one did.
+        """
+        return start.start(
+            current_runtime(),
+            job_type,
+            payload,
+            lock_key=lock_key,
+            title=title,
+            owner=owner,
+            reference=reference,
+            actor=actor,
+            wait=wait,
+            session=session,
+        )
+
+    def run_inline(
+        self,
+        job_type: str,
+        payload: dict[str, Any] | None = None,
+        *,
+        lock_key: str | None = None,
+        title: str | None = None,
+        owner: str | None = None,
+        reference: str | None = None,
+        actor: str | None = None,
+    ) -> InlineResult:
+        """Run a job in this process, with the same row and handler: for tests and short work.
+
+        Blocks; captures context calls and logging only; nothing can end a handler that hangs.
+        """
+        return inline.run_inline(
+            current_runtime(),
+            job_type,
+            payload,
+            lock_key=lock_key,
+            title=title,
+            owner=owner,
+            reference=reference,
+            actor=actor,
+        )
+
+    def status(
+        self, job: int | str, after_seq: int | None = None, limit: int = 200
+    ) -> StatusResult:
+        """A job with a slice of its log: `found` or `not_found`.
+
+        `after_seq` None gives the newest lines, a number the lines after it; both oldest first.
+        `last_log_seq` passed back unchanged never skips or repeats a line. `limit` ends at 1000.
+        """
+        return inspect.status(current_runtime(), _ref(job), after_seq, limit)
+
+    def get(self, job: int | str) -> Job | None:
+        """The job, or None."""
+        return inspect.get(current_runtime(), _ref(job))
+
+    def get_many(self, ids: Iterable[str]) -> dict[str, Job]:
+        """The jobs there are among these uuids, by uuid."""
+        return inspect.get_many(current_runtime(), ids)
+
+    def find(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        job_type: str | None = None,
+        owner: str | None = None,
+        reference: str | None = None,
+        actor: str | None = None,
+        lock_key: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """A page of jobs, newest first; `limit` ends at 200. `lock_key`: who holds it now."""
+        return inspect.find(
+            current_runtime(),
+            status=status,
+            job_type=job_type,
+            owner=owner,
+            reference=reference,
+            actor=actor,
+            lock_key=lock_key,
+            cursor=cursor,
+            limit=limit,
+        )
+
+    def wait(self, job: int | str, timeout: float) -> Job:
+        """Wait for the end, at most `timeout` seconds: the job, terminal or not by then.
+
+        Raises `JobNotFound`.
+        """
+        return inspect.wait_for(current_runtime(), _ref(job), timeout)
+
+    def cancel(self, job: int | str, *, actor: str | None = None) -> CancelResult:
+        """Cancel a queued job, or ask a running one to stop. Never ends a process.
+
+        Result statuses: `cancelled`, `cancel_requested`, `already_cancel_requested`,
+        `already_terminal`, `not_found`.
+        """
+        return cancel.cancel(current_runtime(), _ref(job), actor=actor)
+
+    def requeue(
+        self,
+        job: int | str,
+        *,
+        actor: str | None = None,
+        confirm_lost: bool = False,
+        wait: Wait = True,
+    ) -> RequeueResult:
+        """Run an ended job again as the next attempt of the same row.
+
+        Result statuses: those of `start`, `not_requeueable`, `not_found`. A lost job may still be
+        running somewhere, so it wants `confirm_lost`.
+        """
+        return requeue.requeue(
+            current_runtime(), _ref(job), actor=actor, confirm_lost=confirm_lost, wait=wait
+        )
+
+    def url_for(self, job: int | str, **values: Any) -> str:
+        """The absolute address of the job's page, from the base URL kept at its start.
+
+        Works without a request, also in a child. Raises `JobNotFound`, or `ConfigError` when no
+        base URL is known.
+        """
+        return links.url_for(current_runtime(), _ref(job), **values)
+
+
+def _ref(job: int | str | Job) -> int | str:
+    if isinstance(job, Job):
+        return job.id
+    return inspect.check_ref(job)
+
+
+def _budget(name: str, seconds: object) -> float | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise ConfigError(f"{name} must be a number of seconds above 0; it is {seconds!r}.")
+    return float(seconds)
+
+
+def _registered_db(app: Flask) -> SQLAlchemy:
+    db = app.extensions.get("sqlalchemy")
+    if db is None:
+        raise ConfigError(
+            "JobRunner needs the application's Flask-SQLAlchemy object: call "
+            "jobs.init_app(app, db), or db.init_app(app) first."
+        )
+    found: SQLAlchemy = db
+    return found
+
+
+def _metadata(db: SQLAlchemy, bind_key: str | None) -> MetaData:
+    if bind_key not in db.metadatas:
+        # As Flask-SQLAlchemy makes one for the first model of a bind.
+        db.metadatas[bind_key] = MetaData(
+            naming_convention=db.metadata.naming_convention, info={"bind_key": bind_key}
+        )
+    return db.metadatas[bind_key]
+
+
+def _open_database(app: Flask, db: SQLAlchemy, config: Config, tables: Tables) -> Database:
+    with app.app_context():
+        try:
+            host = db.engines[config.bind_key]
+        except (KeyError, RuntimeError) as error:
+            raise ConfigError(
+                f"No database is configured for jobs (JOBRUNNER_BIND_KEY is {config.bind_key!r}): "
+                "set SQLALCHEMY_DATABASE_URI, or the bind in SQLALCHEMY_BINDS, and call "
+                "db.init_app(app)."
+            ) from error
+    options = dict(app.config.get("SQLALCHEMY_ENGINE_OPTIONS") or {})
+    bind = (app.config.get("SQLALCHEMY_BINDS") or {}).get(config.bind_key)
+    if isinstance(bind, dict):
+        options |= bind
+    return Database(own_engine(host, options, keep=process_role() == "job"), tables)
+
+
+def _import_handler_modules(config: Config) -> None:
+    import importlib
+
+    for module, path in config.handlers.items():
+        if not path:
+            importlib.import_module(module)

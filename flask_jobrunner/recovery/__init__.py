@@ -1,0 +1,1 @@
+"""Whoever finds a job without its owner: verdict, settling, deadlines, spool, sweep."""

@@ -1,0 +1,208 @@
+"""What one application's jobs need, in one object; and which process this is."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from flask import Flask, current_app
+
+from .model.errors import ConfigError
+from .protocol.command import default_command
+from .repositories.attempts import AttemptRepository
+from .repositories.database import Database
+from .repositories.endings import EndingRepository
+from .repositories.host_session import Uncommitted, uncommitted
+from .repositories.jobs import JobRepository
+from .repositories.listing import ListingRepository
+from .repositories.logs import EventRepository, LogRepository
+from .repositories.ownership import OwnershipRepository
+from .repositories.schema import MetaRepository
+
+if TYPE_CHECKING:
+    from .config import Config
+    from .handlers import HandlerRegistry
+
+ProcessRole = Literal["web", "supervisor", "standby", "job"]
+EXTENSION = "jobrunner"
+
+_role: ProcessRole = "web"
+
+
+def process_role() -> ProcessRole:
+    """What this process is for; readable before the application's factory runs.
+
+    `job` in the process that runs one job, so that a factory can leave out what jobs do not need.
+    """
+    return _role
+
+
+def set_process_role(role: ProcessRole) -> None:
+    """Say what this process is for; called by the command before it builds the application."""
+    global _role  # noqa: PLW0603 - it is a fact about the process, and there is one process
+    _role = role
+
+
+class Hooks:
+    """The host's answers: who may do what, who acts, and whose jobs are seen."""
+
+    def __init__(self) -> None:
+        self.authorize: Callable[[str, Any], Any] | None = None
+        self.actor: Callable[[], str | None] | None = None
+        self.scope: Callable[[], str | None] | None = None
+
+    def current_actor(self) -> str | None:
+        """Who acts now: the host's `@jobs.actor`, else Flask-Login's user inside a request."""
+        if self.actor is not None:
+            return self.actor()
+        return _login_user()
+
+    def current_scope(self) -> str | None:
+        """The owner to whom reads are restricted now; None restricts nothing."""
+        return self.scope() if self.scope is not None else None
+
+
+def _login_user() -> str | None:
+    from flask import has_request_context
+
+    if not has_request_context() or not hasattr(current_app, "login_manager"):
+        return None
+    from flask_login import current_user
+
+    if not current_user or not current_user.is_authenticated:
+        return None
+    return str(current_user.get_id())[:191]
+
+
+class Runtime:
+    """Config, handlers, hooks and repositories of one application.
+
+    The database is reached at first use: the host may set up SQLAlchemy after us.
+    """
+
+    def __init__(
+        self,
+        app: Flask,
+        config: Config,
+        handlers: HandlerRegistry,
+        hooks: Hooks,
+        *,
+        open_database: Callable[[], Database],
+        db: Callable[[], Any],
+    ) -> None:
+        self.app = app
+        self.config = config
+        self.handlers = handlers
+        self.hooks = hooks
+        self._open_database = open_database
+        self.db = db
+        """Gives the host's Flask-SQLAlchemy object."""
+
+    @cached_property
+    def database(self) -> Database:
+        """Our connections. Raises `ConfigError` when the host's database cannot be used."""
+        return self._open_database()
+
+    @cached_property
+    def jobs(self) -> JobRepository:
+        """The moves that callers make."""
+        return JobRepository(self.database)
+
+    @cached_property
+    def ownership(self) -> OwnershipRepository:
+        """What an owner writes."""
+        return OwnershipRepository(self.database, self.config.lease)
+
+    @cached_property
+    def endings(self) -> EndingRepository:
+        """How attempts end."""
+        return EndingRepository(self.database)
+
+    @cached_property
+    def listing(self) -> ListingRepository:
+        """Pages and counts."""
+        return ListingRepository(self.database)
+
+    @cached_property
+    def logs(self) -> LogRepository:
+        """Log lines."""
+        return LogRepository(self.database)
+
+    @cached_property
+    def events(self) -> EventRepository:
+        """What happened."""
+        return EventRepository(self.database)
+
+    @cached_property
+    def attempts(self) -> AttemptRepository:
+        """Attempts and reports."""
+        return AttemptRepository(self.database)
+
+    @cached_property
+    def meta(self) -> MetaRepository:
+        """Schema version and fingerprint."""
+        return MetaRepository(self.database)
+
+    def uncommitted(self) -> Uncommitted | None:
+        """What `db.session` holds in this context that is not committed."""
+        return uncommitted(self.db().session)
+
+    def command(self) -> list[str]:
+        """The argv to which `jobs …` is appended. Raises `ConfigError` when it is not known."""
+        if self.config.command:
+            return list(self.config.command)
+        return default_command(self.app_path())
+
+    def app_path(self) -> str:
+        """What `flask --app` takes to build this application in another process."""
+        path = self.config.app or _context_path() or os.environ.get("FLASK_APP")
+        if path:
+            return path
+        raise ConfigError(
+            "A job runs in a process that builds the application anew, and nothing says how. Add "
+            'a line such as app.config["JOBRUNNER_APP"] = "shop:create_app" (what `flask --app` '
+            "takes), or set FLASK_APP."
+        )
+
+    def spool_dir(self) -> Path:
+        """Where reports wait that could not be recorded: JOBRUNNER_SPOOL_DIR, private to us."""
+        if self.config.spool_dir:
+            return Path(self.config.spool_dir)
+        instance = Path(self.app.instance_path)
+        return instance / "jobrunner" / "spool"
+
+    def make_spool_dir(self) -> Path:
+        """The spool directory, made if need be; a temporary one when that cannot be."""
+        folder = self.spool_dir()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            # A read-only instance folder must not keep a job from starting.
+            folder = Path(tempfile.gettempdir()) / f"jobrunner-spool-{os.getuid()}"
+            folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+
+def _context_path() -> str | None:
+    """The import path that this `flask …` command was given."""
+    import click
+    from flask.cli import ScriptInfo
+
+    context = click.get_current_context(silent=True)
+    info = context.find_object(ScriptInfo) if context is not None else None
+    return info.app_import_path if info is not None else None
+
+
+def current_runtime() -> Runtime:
+    """The runtime of `current_app`; raises `ConfigError` when jobs were not set up on it."""
+    runtime = current_app.extensions.get(EXTENSION)
+    if runtime is None:
+        raise ConfigError(
+            "JobRunner is not set up on this application: call jobs.init_app(app, db) in its "
+            "factory."
+        )
+    return cast(Runtime, runtime)
