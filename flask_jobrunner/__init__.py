@@ -4,7 +4,6 @@ Read in this order: `extension`, then the folders one job passes through: `calle
 `child`, `repositories`, `dashboard`; and `recovery` for jobs without their owner.
 """
 
-from .child.context import JobContext
 from .extension import JobRunner
 from .model.errors import (
     ConfigError,
@@ -30,7 +29,6 @@ __all__ = [
     "InvalidPayload",
     "Job",
     "JobCancelled",
-    "JobContext",
     "JobNotFound",
     "JobRunner",
     "JobRunnerError",

@@ -10,7 +10,7 @@ from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import MetaData
 
-from .caller import cancel, inline, inspect, links, requeue, start
+from .caller import cancel, inspect, links, requeue, start
 from .caller.handover import Wait
 from .config import Config, load_config
 from .handlers import Handler, HandlerRegistry
@@ -177,6 +177,8 @@ class JobRunner:
 
         Blocks; captures context calls and logging only; nothing can end a handler that hangs.
         """
+        from .caller import inline
+
         return inline.run_inline(
             current_runtime(),
             job_type,

@@ -36,10 +36,8 @@ def _cancel(runtime: Runtime, job: Job, actor: str | None) -> CancelResult | Non
     return _moved(runtime, job, "cancel_requested") if asked else None
 
 
-def _moved(runtime: Runtime, before: Job, status: CancelStatus, done: bool) -> CancelResult | None:
-    after = runtime.jobs.get(before.id) if done else None
-    if after is None:
-        return None
+def _moved(runtime: Runtime, before: Job, status: CancelStatus) -> CancelResult:
+    after = runtime.jobs.get(before.id) or before
     signal = job_finished if status == "cancelled" else cancel_requested
     send(signal, runtime.app, job=after)
     return _answer(status, before, after)

@@ -13,7 +13,7 @@ from flask_jobrunner.model.records import Job, NewJob
 from flask_jobrunner.model.results import StartResult
 from flask_jobrunner.protocol.envelope import hash_credential, new_credential
 from flask_jobrunner.recovery.settle import holder_settled
-from flask_jobrunner.repositories.host_session import connection_of, on_root_commit
+from flask_jobrunner.repositories.host_session import join, on_root_commit
 from flask_jobrunner.repositories.jobs import MINT_GRACE
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.signals import job_created, send
@@ -114,13 +114,13 @@ def refuse_uncommitted(runtime: Runtime) -> None:
 
 def _start_in_session(runtime: Runtime, handler: Handler, new: NewJob, session: Any) -> StartResult:
     """Join the host's transaction; launch once its root has committed."""
-    connection = connection_of(session, runtime.database.tables.jobs, runtime.database.engine)
+    connection = join(session, runtime.database.engine, runtime.database.tables.jobs)
     holder = holder_settled(runtime, new.lock_key) if new.lock_key else None
     if holder is not None:
         return already_active(holder)
     job_id = runtime.jobs.add_in(connection, new)
     job = runtime.jobs.in_transaction(connection, job_id)
-    on_root_commit(session, connection, functools.partial(_launch_committed, runtime, job_id))
+    on_root_commit(session, functools.partial(_launch_committed, runtime, job_id))
     return StartResult(
         status="launching",
         job=job,
