@@ -13,9 +13,12 @@ from tests.helpers import requirements
 from tests.servers import binaries, mariadb, postgresql
 
 if TYPE_CHECKING:
+    from flask import Flask
     from playwright.sync_api import Browser
 
+    from flask_jobrunner import JobRunner
     from tests.helpers.browser import Pages, WatchedPage
+    from tests.helpers.hosts import HostEnvironment
 
 DATABASES = (
     "sqlite",
@@ -69,6 +72,44 @@ def database_url(request: pytest.FixtureRequest) -> str:
     """A new, empty database: the test that asks runs once on each of the three."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
+
+
+@pytest.fixture
+def host_config() -> dict[str, object]:
+    """Configuration of the host application; a test overrides it by parametrising the name."""
+    return {}
+
+
+@pytest.fixture
+def host_environment(
+    database_url: str,
+    tmp_path: Path,
+    host_config: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[HostEnvironment]:
+    """The environment from which this process and its children build the host application."""
+    from tests.helpers import hosts
+
+    environment = hosts.host_environment(monkeypatch, database_url, tmp_path, **host_config)
+    yield environment
+    hosts.end_processes(environment.mark)
+
+
+@pytest.fixture
+def host_app(host_environment: HostEnvironment) -> Iterator[Flask]:
+    """The host application with its tables, in an app context; once on each database."""
+    from tests.helpers import hosts
+
+    with hosts.running_host() as app:
+        yield app
+
+
+@pytest.fixture
+def host_jobs(host_app: Flask) -> JobRunner:
+    """The host application's `jobs`, in its app context."""
+    from tests.host_app import jobs
+
+    return jobs
 
 
 @pytest.fixture(scope="session")

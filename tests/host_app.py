@@ -1,0 +1,133 @@
+"""The host application of the tests: a job's process builds it again from the environment.
+
+`HOST_DATABASE_URL` is its database, `HOST_CONFIG` a JSON object of configuration that wins over
+what stands here. `host.script` does what its payload says: see `host_acts`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Flask, current_app
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from flask_jobrunner import Job, JobContext, JobRunner, process_role
+from tests.host_acts import perform
+
+APP = "tests.host_app:create_app"
+DATABASE = "HOST_DATABASE_URL"
+CONFIG = "HOST_CONFIG"
+
+
+class Model(DeclarativeBase):
+    """The base of the host's own tables."""
+
+
+db = SQLAlchemy(model_class=Model)
+jobs = JobRunner()
+
+
+class Entry(db.Model):  # type: ignore[name-defined,misc]  # made at run time
+    """A table of the host's own."""
+
+    __tablename__ = "host_entries"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(default="")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the payload of `host.validated` becomes."""
+
+    count: int
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Order:
+        """Raises `ValueError` unless `count` is a number."""
+        return cls(int(payload.get("count", "missing")))
+
+
+@jobs.handler("host.script", title="Script")
+def run_script(ctx: JobContext) -> Any:
+    """Do what the payload says."""
+    return perform(ctx)
+
+
+@jobs.handler("host.nothing")
+def do_nothing(ctx: JobContext) -> None:
+    """The shortest job."""
+
+
+@jobs.handler("host.validated", payload=Order.from_payload)
+def count(ctx: JobContext) -> int:
+    """Return what the decoded payload holds."""
+    order: Order = ctx.payload
+    return order.count
+
+
+@jobs.handler("host.stubborn", cancel_grace=0.5)
+def stubborn(ctx: JobContext) -> Any:
+    """A script whose process is ended half a second after a cancel."""
+    return perform(ctx)
+
+
+@jobs.handler("host.budget", run_budget=1.0)
+def budget(ctx: JobContext) -> Any:
+    """A script that may run for one second."""
+    return perform(ctx)
+
+
+@jobs.handler("host.class")
+class InClass:
+    """A handler in the shape of a class."""
+
+    def run(self, ctx: JobContext) -> Any:
+        """The same as a function."""
+        return perform(ctx)
+
+
+@jobs.handler("host.coroutine")
+async def coroutine(ctx: JobContext) -> None:
+    """Not a handler: nobody awaits it."""
+
+
+@jobs.authorize
+def allow(action: str, job: Job | None) -> bool:
+    """Everybody may do everything, unless the configuration says otherwise."""
+    return bool(current_app.config.get("HOST_ALLOW", True))
+
+
+def create_app() -> Flask:
+    """Build the application on the database that the environment names."""
+    app = Flask("tests.host_app")
+    app.config.update(
+        SECRET_KEY="of the tests",
+        SQLALCHEMY_DATABASE_URI=os.environ[DATABASE],
+        JOBRUNNER_APP=APP,
+    )
+    app.config.update(json.loads(os.environ.get(CONFIG) or "{}"))
+    _break(app.config.get("HOST_FACTORY"))
+    db.init_app(app)
+    jobs.init_app(app, db)
+    return app
+
+
+def _break(how: str | None) -> None:
+    """Let the factory of a job's process go wrong in the way that the configuration names."""
+    if how is None or process_role() != "job":
+        return
+    if how == "raise":
+        raise RuntimeError("the factory is broken on purpose")
+    if how == "exit":
+        sys.exit(7)
+    if how == "hang":
+        time.sleep(600)
+    if how == "chatter":
+        print("x" * (1 << 20))
