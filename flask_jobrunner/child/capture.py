@@ -1,0 +1,253 @@
+"""Reading this process's own output, and writing records into it.
+
+Both ends of the output pipe are held here; the parent holds the reading end too. What is not on
+its way to the database yet stays in the pipe, where it survives this process: reading waits until
+the writer is ready, unless much has gathered.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import sys
+import termios
+from _thread import allocate_lock
+from collections.abc import Callable
+from contextlib import suppress
+from json import JSONDecoder
+from typing import Protocol
+
+from flask_jobrunner.model.records import NewLine
+from flask_jobrunner.protocol.output import OutputParser, dump_record, dump_step, new_nonce
+
+from .clean import Standing
+from .descriptors import PrivateFd, private_copy
+from .logbook import Logbook
+from .steady import Alarm, Clock, Worker
+
+READ_BYTES = 64 << 10
+GATHERED_BYTES = 32 << 10
+"""With so much in a pipe it is read although the writer is not ready."""
+_TICK = 0.02
+_DRAIN_SECONDS = 3.0
+_HEADER_LIMIT = 256
+
+_decode = JSONDecoder().decode
+
+
+class Sink(Protocol):
+    """Where records go: the output pipe, or in-process straight to the logbook."""
+
+    step_key: str | None
+
+    def record(self, line: NewLine) -> None:
+        """Take one line."""
+
+    def set_step(self, step_key: str | None) -> None:
+        """From here on, output belongs to this step."""
+
+
+class PipeSink:
+    """Writes records as frames into the output pipe, in order with everything printed."""
+
+    def __init__(self, pipe: PrivateFd, logbook: Logbook, nonce: str) -> None:
+        self._pipe = pipe
+        self._logbook = logbook
+        self._nonce = nonce
+        self.step_key: str | None = None
+
+    def record(self, line: NewLine) -> None:
+        """Take one line."""
+        # A handler may have closed the pipe: then the line goes the short way.
+        if not all(self._pipe.write(frame) for frame in dump_record(self._nonce, line)):
+            self._logbook.add([line])
+
+    def set_step(self, step_key: str | None) -> None:
+        """From here on, output belongs to this step."""
+        self.step_key = step_key
+        for frame in dump_step(self._nonce, step_key):
+            self._pipe.write(frame)
+
+
+class Capture:
+    """The reading side, in a thread of its own. `ready` says when the writer would take lines."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        control_rest: bytes,
+        *,
+        chunk_bytes: int,
+        mask: Callable[[str], str],
+        clock: Clock,
+    ) -> None:
+        self.nonce = new_nonce()
+        self._clock = clock
+        self._parser = OutputParser(self.nonce, chunk_bytes, mask=mask)
+        self._control = ControlReader(standing.control, control_rest)
+        self._pipes = _open_pipes(standing)
+        self.writer = private_copy(1)
+        self._poll = select.poll
+        self._reading = allocate_lock()
+        self._pause = Alarm()
+        self._stopped = False
+        self._logbook: Logbook | None = None
+        self._ready: Callable[[], bool] = lambda: True
+        self._ring = Alarm()
+        self._thread = Worker(self._loop)
+
+    @property
+    def thread_ident(self) -> int | None:
+        """Which thread reads."""
+        return self._thread.ident
+
+    def is_captured(self, number: int) -> bool:
+        """Whether a descriptor is one of the captured pipes."""
+        return any(pipe.is_same_file(number) for pipe in self._pipes.values())
+
+    def start(self, logbook: Logbook, ready: Callable[[], bool], ring: Alarm) -> None:
+        """Begin to read into `logbook`, ringing for the writer."""
+        self._logbook, self._ready, self._ring = logbook, ready, ring
+        self._thread.start()
+
+    def revive(self) -> bool:
+        """Start the thread again should it have died; True when it had."""
+        if self._thread.alive or self._stopped:
+            return False
+        self._thread.start()
+        return True
+
+    def drain(self) -> None:
+        """Read until both pipes are empty and stop: other processes may hold them open."""
+        give_up = self._clock.monotonic() + _DRAIN_SECONDS
+        self._stopped = True
+        while self._read_all() and self._clock.monotonic() < give_up:
+            pass
+        with self._reading:
+            self._hand_over(self._parser.close(self._clock.now()))
+
+    def _loop(self) -> None:
+        while not self._stopped:
+            gathered = self._gathered()
+            if gathered >= GATHERED_BYTES or (gathered and self._ready()):
+                self._read_all()
+                self._ring.ring()
+            elif not gathered:
+                self._wait_for_output()
+            if gathered < GATHERED_BYTES:
+                self._pause.wait(_TICK)
+
+    def _gathered(self) -> int:
+        waiting = [_unread(pipe) for pipe in self._pipes.values()]
+        # What the parent had to drain means that the pipes ran full: no time to lose.
+        return max(*waiting, GATHERED_BYTES if _unread(self._control.fd) else 0)
+
+    def _wait_for_output(self) -> None:
+        poll = self._poll()
+        watched = [*self._pipes.values()] + ([] if self._control.ended else [self._control.fd])
+        for pipe in watched:
+            if pipe.is_ours():
+                poll.register(pipe.number, select.POLLIN)
+        poll.poll(500)
+        with self._reading:
+            self._hand_over(self._parser.idle(self._clock.now()))
+
+    def _read_all(self) -> bool:
+        """One read of everything; what the parent drained is older than what is in the pipes."""
+        with self._reading:
+            self._feed_drained()
+            found = {name: pipe.read(READ_BYTES) for name, pipe in self._pipes.items()}
+            drained = self._feed_drained()
+            for name, data in found.items():
+                if data:
+                    self._hand_over(self._parser.feed(name, data, self._clock.now()))
+            return drained or any(found.values())
+
+    def _feed_drained(self) -> bool:
+        frames = self._control.read()
+        for stream, data in frames:
+            self._hand_over(self._parser.feed(stream, data, self._clock.now()))
+        return bool(frames)
+
+    def _hand_over(self, lines: list[NewLine]) -> None:
+        if lines and self._logbook is not None:
+            self._logbook.add(lines)
+
+
+class ControlReader:
+    """Frames of drained output that the parent sends: a header line and that many bytes."""
+
+    def __init__(self, fd: PrivateFd, rest: bytes) -> None:
+        self.fd = fd
+        self.ended = False
+        self._buffer = rest
+        with suppress(OSError):
+            os.set_blocking(fd.number, False)
+
+    def read(self) -> list[tuple[str, bytes]]:
+        """The frames that are complete, as (stream, bytes)."""
+        while not self.ended:
+            data = self.fd.read(READ_BYTES)
+            if data is None:
+                break
+            self.ended = not data
+            self._buffer += data
+        frames = []
+        while (frame := self._next()) is not None:
+            frames.append(frame)
+        return frames
+
+    def _next(self) -> tuple[str, bytes] | None:
+        end = self._buffer.find(b"\n")
+        if end < 0:
+            return None
+        stream, size = self._header(self._buffer[:end])
+        if len(self._buffer) < end + 1 + size:
+            return None
+        data = self._buffer[end + 1 : end + 1 + size]
+        self._buffer = self._buffer[end + 1 + size :]
+        return stream, data
+
+    def _header(self, line: bytes) -> tuple[str, int]:
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            header = _decode(line[:_HEADER_LIMIT].decode("ascii"))
+            if header["type"] == "output" and header["stream"] in ("stdout", "stderr"):
+                return header["stream"], max(0, int(header["size"]))
+        # Not what a parent sends: nothing after it can be trusted to be framed.
+        self.ended, self._buffer = True, b"\n"
+        return "stderr", 0
+
+
+def _open_pipes(standing: Standing) -> dict[str, PrivateFd]:
+    """The reading ends. Where a wrapper closed the parent's, pipes of our own take their place."""
+    given = {"stdout": (standing.output, 1), "stderr": (standing.errors, 2)}
+    pipes = {}
+    for name, (passed, number) in given.items():
+        is_it = passed is not None and passed.is_same_file(number)
+        pipes[name] = passed if passed is not None and is_it else _own_pipe(name, number)
+        os.set_blocking(pipes[name].number, False)
+    return pipes
+
+
+def _own_pipe(name: str, number: int) -> PrivateFd:
+    getattr(sys, name).flush()
+    reader, writer = os.pipe()
+    with suppress(OSError, AttributeError):
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 1 << 18)
+    os.dup2(writer, number)
+    os.close(writer)
+    moved = private_copy(reader)
+    os.close(reader)
+    return moved
+
+
+def _unread(pipe: PrivateFd) -> int:
+    if not pipe.is_ours():
+        return 0
+    count = bytearray(4)
+    try:
+        fcntl.ioctl(pipe.number, termios.FIONREAD, count)
+    except OSError:
+        return 0
+    return int.from_bytes(count, sys.byteorder)
