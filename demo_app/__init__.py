@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,9 @@ def create_app(config: Mapping[str, Any] | None = None) -> Flask:
     builds the application again with the same call, so what it must know has to come from here.
     """
     app = Flask(__name__, instance_path=_instance_folder())
+    Path(app.instance_path).mkdir(parents=True, exist_ok=True)
     app.config.from_mapping(
+        SECRET_KEY=_secret_key(Path(app.instance_path) / "secret_key"),
         SQLALCHEMY_DATABASE_URI=_database_url(app),
         JOBRUNNER_APP="demo_app:create_app",
         DEMO_UPLOADS=str(Path(app.instance_path) / "uploads"),
@@ -39,7 +43,6 @@ def create_app(config: Mapping[str, Any] | None = None) -> Flask:
     )
     app.config.from_prefixed_env()
     app.config.from_mapping(config or {})
-    Path(app.instance_path).mkdir(parents=True, exist_ok=True)
 
     from . import guard, handlers, models, views
 
@@ -77,6 +80,15 @@ def _instance_folder() -> str | None:
 def _database_url(app: Flask) -> str:
     url = os.environ.get("DATABASE_URL")
     return url or f"sqlite:///{Path(app.instance_path) / 'demo.sqlite'}"
+
+
+def _secret_key(file: Path) -> str:
+    # Every process of the demo has to read the same one.
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as new:
+            new.write(secrets.token_hex(32))
+    return file.read_text()
 
 
 def _init_migrations(app: Flask) -> None:

@@ -91,7 +91,7 @@ def stop_jobs() -> None:
     A job outlives the application that started it, which is what one wants of a deploy; but who
     has ended a demo expects nothing of it to go on.
     """
-    active = [job for status in ACTIVE for job in jobs.find(status=status, limit=200).jobs]
+    active = jobs.find(status=ACTIVE, limit=200).jobs
     asked = [job.uuid for job in active if jobs.cancel(job.uuid, actor="end of the demo").ok]
     if asked:
         print(f"Stopping {len(asked)} running jobs; Ctrl-C leaves them to themselves.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import BigInteger, ForeignKey, String
+from sqlalchemy import BigInteger, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from .extensions import Model
@@ -32,9 +32,10 @@ class Strike(Model):
     """One cleaned row of a file: an aircraft met an animal."""
 
     __tablename__ = "demo_strikes"
+    __table_args__ = (UniqueConstraint("import_id", "row_number", name="uq_demo_strikes_row"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    import_id: Mapped[int] = mapped_column(ForeignKey("demo_imports.id"), index=True)
+    import_id: Mapped[int] = mapped_column(ForeignKey("demo_imports.id"))
     row_number: Mapped[int]
     airport: Mapped[str] = mapped_column(String(80))
     state: Mapped[str | None] = mapped_column(String(80))

@@ -44,8 +44,11 @@ SIMPLE_JOBS: dict[str, tuple[str, dict[str, Any] | None]] = {
 
 @blueprint.context_processor
 def for_templates() -> dict[str, Any]:
-    """What every page of the demo needs to link to jobs."""
-    return {"jobs": jobs, "dashboard_url": lambda: url_for("jobrunner.index")}
+    """What every page of the demo needs to link to the dashboard."""
+    return {
+        "dashboard_url": lambda: url_for("jobrunner.index"),
+        "job_url": lambda job: url_for("jobrunner.detail", uuid=job.uuid),
+    }
 
 
 @blueprint.get("/")
@@ -143,7 +146,7 @@ def _import(file_name: str, data: bytes) -> AnyResponse | tuple[str, int]:
 def _started(result: StartResult) -> AnyResponse | tuple[str, int]:
     """On to the page of the job; or back to the front page, which says why not."""
     if result.job and result.ok:
-        return redirect(jobs.url_for(result.job), 303)
+        return redirect(jobs.url_for(result.job.uuid), 303)
     if result.status == "already_active":
         return _front_page("This is being done already.", held_by=result.job), 409
     message = result.message or result.reason_code or result.status

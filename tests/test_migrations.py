@@ -54,15 +54,16 @@ def create_app():
 class Host:
     """A developer's new application in a folder of its own, and its `flask` command."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, app_path: str = "shop:create_app", **environment: str) -> None:
         self.folder = folder
+        self._app_path = app_path
         (folder / "shop.py").write_text(HOST_APP)
         self._environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
 
     def flask(self, *arguments: str) -> str:
         """What the command says; it must succeed."""
         done = subprocess.run(
-            [sys.executable, "-m", "flask", "--app", "shop:create_app", *arguments],
+            [sys.executable, "-m", "flask", "--app", self._app_path, *arguments],
             cwd=self.folder,
             env=self._environment,
             capture_output=True,
@@ -127,6 +128,22 @@ def test_with_a_bind_key_our_tables_go_to_that_database(tmp_path: Path, database
     assert table_names(own_url) == {"customer", "alembic_version"}
     assert table_names(database_url) == TABLES | {"alembic_version"}
     assert "No changes in schema detected" in said
+
+
+def test_the_demos_migrations_make_what_its_models_say(tmp_path: Path, database_url: str) -> None:
+    demo = Host(
+        tmp_path,
+        "demo_app:create_app",
+        DATABASE_URL=database_url,
+        DEMO_INSTANCE=str(tmp_path / "instance"),
+    )
+
+    demo.flask("db", "upgrade")
+
+    assert table_names(database_url) >= TABLES | {"demo_imports", "demo_strikes"}
+    assert "No new upgrade operations detected" in demo.flask("db", "check")
+    demo.flask("db", "downgrade", "base")
+    assert table_names(database_url) == {"alembic_version"}
 
 
 @pytest.mark.parametrize("bind_key", [None, "jobs"])

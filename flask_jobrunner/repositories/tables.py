@@ -265,7 +265,9 @@ def _events(metadata: MetaData, prefix: str) -> None:
         Column("reason", String(120)),
         Column("evidence_json", _long()),
         _time("at", nullable=False),
-        Index(conv(f"ix_{prefix}events_job"), "job_id", "id"),
+        # As a constraint: MariaDB refuses to drop an index that a foreign key needs, and a
+        # generated downgrade drops indexes before tables.
+        UniqueConstraint("job_id", "id", name=conv(f"uq_{prefix}events_job")),
     )
 
 

@@ -2,7 +2,7 @@
 
 Revision ID: 0001
 Revises:
-Create Date: 2026-11-29 13:43:56.660836
+Create Date: 2026-11-29 13:44:59.128350
 
 """
 from alembic import op
@@ -161,11 +161,9 @@ def upgrade():
     sa.Column('cost_usd', sa.BigInteger(), nullable=True),
     sa.Column('speed_knots', sa.Integer(), nullable=True),
     sa.ForeignKeyConstraint(['import_id'], ['demo_imports.id'], ),
-    sa.PrimaryKeyConstraint('id')
+    sa.PrimaryKeyConstraint('id'),
+    sa.UniqueConstraint('import_id', 'row_number', name='uq_demo_strikes_row')
     )
-    with op.batch_alter_table('demo_strikes', schema=None) as batch_op:
-        batch_op.create_index(batch_op.f('ix_demo_strikes_import_id'), ['import_id'], unique=False)
-
     op.create_table('jobrun_attempts',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), autoincrement=True, nullable=False),
     sa.Column('job_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
@@ -218,11 +216,9 @@ def upgrade():
     sa.Column('evidence_json', sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb').with_variant(mysql.LONGTEXT(), 'mysql'), nullable=True),
     sa.Column('at', sa.BigInteger(), nullable=False),
     sa.ForeignKeyConstraint(['job_id'], ['jobrun_jobs.id'], ),
-    sa.PrimaryKeyConstraint('id')
+    sa.PrimaryKeyConstraint('id'),
+    sa.UniqueConstraint('job_id', 'id', name=op.f('uq_jobrun_events_job'))
     )
-    with op.batch_alter_table('jobrun_events', schema=None) as batch_op:
-        batch_op.create_index(batch_op.f('ix_jobrun_events_job'), ['job_id', 'id'], unique=False)
-
     op.create_table('jobrun_files',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), autoincrement=True, nullable=False),
     sa.Column('job_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
@@ -269,14 +265,8 @@ def downgrade():
         batch_op.drop_index(batch_op.f('ix_jobrun_files_expiry'))
 
     op.drop_table('jobrun_files')
-    with op.batch_alter_table('jobrun_events', schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f('ix_jobrun_events_job'))
-
     op.drop_table('jobrun_events')
     op.drop_table('jobrun_attempts')
-    with op.batch_alter_table('demo_strikes', schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f('ix_demo_strikes_import_id'))
-
     op.drop_table('demo_strikes')
     with op.batch_alter_table('jobrun_supervisors', schema=None) as batch_op:
         batch_op.drop_index(batch_op.f('ix_jobrun_supervisors_heartbeat'))
