@@ -15,7 +15,7 @@ import termios
 from _thread import allocate_lock
 from collections.abc import Callable
 from contextlib import suppress
-from json import JSONDecoder
+from json import JSONDecoder, JSONEncoder
 from typing import Protocol
 
 from flask_jobrunner.model.records import NewLine
@@ -34,6 +34,7 @@ _DRAIN_SECONDS = 3.0
 _HEADER_LIMIT = 256
 
 _decode = JSONDecoder().decode
+_encode = JSONEncoder().encode
 
 
 class Sink(Protocol):
@@ -105,6 +106,10 @@ class Capture:
     def is_captured(self, number: int) -> bool:
         """Whether a descriptor is one of the captured pipes."""
         return any(pipe.is_same_file(number) for pipe in self._pipes.values())
+
+    def logger_context(self, name: str) -> str:
+        """The name of a logger as a line's context."""
+        return _encode({"logger": name[:200]})
 
     def start(self, logbook: Logbook, ready: Callable[[], bool], ring: Alarm) -> None:
         """Begin to read into `logbook`, ringing for the writer."""

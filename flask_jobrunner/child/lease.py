@@ -97,7 +97,7 @@ class Lease:
         self._ring = ring
         self._trust_for = lease - margin
         self._heartbeat = heartbeat
-        self._silence = silence
+        self.silence = silence
         self._last_seq = claim.owned.log_seq
         self._answer = BeatAnswer(status="running", stop_reason=None)
         self._wanted: StopReason | None = None
@@ -153,7 +153,7 @@ class Lease:
             return self.asked
         self._next_peek = now + PEEK_EVERY
         try:
-            with self._silence():
+            with self.silence():
                 answer = self._ownership.peek(self._fence)
         except Exception as error:  # noqa: BLE001 - asking must not end a job
             # While the database is away every question may take seconds: ask less.
@@ -213,7 +213,7 @@ class Lease:
 
     def beat(self) -> None:
         """One beat. Raises nothing: what failed is tried again."""
-        with self._writing, self._silence():
+        with self._writing, self.silence():
             sent = self._clock.monotonic()
             try:
                 self._tell_reason()
@@ -294,7 +294,7 @@ class Lease:
         refusals = 0
         while self._finishing or not self.fenced:
             try:
-                with self._writing, self._silence():
+                with self._writing, self.silence():
                     return self._finish(outcome)
             except (LockBusy, DatabaseAway) as error:
                 self._failed(error)

@@ -109,6 +109,11 @@ def of_exception(error: BaseException, asked: StopReason | None, mask: Mask) -> 
     elif isinstance(error, SystemExit):
         reason = Reason.HANDLER_EXITED
         text = f"The handler called sys.exit({safe_repr(error.code, 200)}) instead of returning."
+    elif isinstance(error, HandlerError):
+        return of_preparation(error, mask)
+    elif isinstance(error, TypeError) and _was_not_entered(error.__traceback__):
+        reason = Reason.HANDLER_CONTRACT_MISMATCH
+        text = f"A handler takes one argument, the job's context: {_message(error)}"
     else:
         reason, text = Reason.HANDLER_RAISED, _message(error)
     return failed(error, reason, text, mask)
@@ -136,10 +141,8 @@ def error_lines(
     outcome: Outcome, full_message: str, chunk_bytes: int, at: int
 ) -> Iterator[NewLine]:
     """The whole message as lines of level error; the row keeps at most 60,000 bytes of it."""
-    context = '{"error_class":%s,"error_reason_code":%s}' % tuple(
-        encode_json(value, max_bytes=2000, max_depth=1)
-        for value in (outcome.error_class, outcome.reason and str(outcome.reason))
-    )
+    told = {"error_class": outcome.error_class, "error_reason_code": outcome.reason}
+    context = encode_json(told, max_bytes=4000, max_depth=2)
     for piece in split_chunks(unify_newlines(full_message), chunk_bytes):
         yield NewLine(piece, "error", "", None, context, at)
 
@@ -235,6 +238,14 @@ def _own_frames_left_out(stack: TracebackType | None) -> TracebackType | None:
     while current is not None and _is_ours(current):
         current = current.tb_next
     return current or stack
+
+
+def _was_not_entered(stack: TracebackType | None) -> bool:
+    """Whether the call itself failed: no frame is the handler's."""
+    current = stack
+    while current is not None and _is_ours(current):
+        current = current.tb_next
+    return current is None
 
 
 def _is_ours(stack: TracebackType) -> bool:

@@ -112,6 +112,8 @@ class OwnedJob:
     log_seq: int
     base_url: str | None
     result_json: str | None
+    payload_json: str | None = None
+    """As stored: a worker must not take an unreadable payload for none."""
 
     @property
     def started(self) -> bool:

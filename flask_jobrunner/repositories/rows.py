@@ -133,6 +133,7 @@ def to_owned(row: RowMapping) -> OwnedJob:
         log_seq=row["log_seq"],
         base_url=row["base_url"],
         result_json=row["result_json"],
+        payload_json=row["payload_json"],
     )
 
 

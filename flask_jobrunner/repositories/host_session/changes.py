@@ -30,15 +30,20 @@ class Uncommitted:
     """The first line of the last statement that wrote, without the text of its literals."""
 
     @property
-    def message(self) -> str:
-        """What it is, and the line to write."""
+    def what(self) -> str:
+        """The objects and the statement, as a list in words."""
         found = list(self.objects)
         if self.more:
             found.append(f"{self.more} more")
         if self.statement is not None:
             found.append(f"the statement {self.statement}")
+        return ", ".join(found)
+
+    @property
+    def message(self) -> str:
+        """What it is, and the line to write."""
         return (
-            f"db.session holds changes that are not committed: {', '.join(found)}."
+            f"db.session holds changes that are not committed: {self.what}."
             " The job could not see them, or would run although they are rolled back."
             " Call db.session.commit() before jobs.start(...), or pass session=db.session:"
             " then the job starts with that commit."

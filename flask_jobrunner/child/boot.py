@@ -1,0 +1,127 @@
+"""The first lines of a job's process: clean, envelope, application, claim.
+
+Each step may refuse; then the parent is told one word, and the reason is on the error output,
+where the parent keeps it as last words.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import traceback
+from collections.abc import Callable
+
+from flask import Flask
+
+from flask_jobrunner.model.errors import ConfigError
+from flask_jobrunner.model.statuses import ExitCode
+from flask_jobrunner.protocol.envelope import (
+    ENVELOPE_MAX_BYTES,
+    Envelope,
+    EnvelopeError,
+    load_envelope,
+)
+from flask_jobrunner.runtime import EXTENSION, Runtime
+
+from .claim import Refused, take
+from .clean import Standing, make_clean
+from .descriptors import PrivateFd
+from .leave import last_word, leave
+from .parent import Parent
+from .process import run_claimed
+from .steady import Clock, Owner
+
+ENVELOPE_SECONDS = 10.0
+USAGE = (
+    "`flask jobs run` is how a job's own process begins: it is given the right to one job on its "
+    "standard input. To run a job, use `flask jobs start TYPE`; to run an ended one again, "
+    "`flask jobs requeue JOB`."
+)
+
+
+def main(load_app: Callable[[], Flask], job_ref: str) -> int:
+    """Run the job whose envelope is on standard input, and end this process.
+
+    Returns only on a terminal, where it says what to use instead.
+    """
+    standing = make_clean()
+    owner = Owner()
+    parent = Parent(standing.ack, owner)
+    if os.isatty(standing.control.number):
+        last_word(USAGE)
+        return ExitCode.USAGE
+    try:
+        code = _boot(load_app, job_ref, standing, parent, owner)
+    except Refused as refusal:
+        if refusal.code is not None:
+            parent.tell("refused", code=refusal.code)
+        last_word(refusal)
+        code = refusal.exit_code
+    except BaseException:  # noqa: BLE001 - whatever it is, it must not hang in a shutdown
+        traceback.print_exc()
+        code = ExitCode.FAILED
+    return leave(code)
+
+
+def _boot(
+    load_app: Callable[[], Flask], job_ref: str, standing: Standing, parent: Parent, owner: Owner
+) -> int:
+    envelope, rest = _envelope(standing.control, job_ref)
+    runtime = _build(load_app)
+    parent.tell("booted")
+    taken = take(runtime, envelope)
+    return run_claimed(runtime, taken, standing, rest, parent, owner)
+
+
+def _envelope(control: PrivateFd, job_ref: str) -> tuple[Envelope, bytes]:
+    """The envelope, and what was read beyond it. Checked before anything is built."""
+    line, rest = read_line(control, ENVELOPE_SECONDS)
+    if not line:
+        raise Refused(USAGE, "bad_envelope", ExitCode.USAGE)
+    try:
+        envelope = load_envelope(line)
+    except EnvelopeError as error:
+        text = f"The envelope on standard input was refused: {error}."
+        raise Refused(text, "bad_envelope", ExitCode.USAGE) from None
+    if job_ref not in {envelope.job_uuid, str(envelope.job_id)}:
+        raise Refused("The envelope is for another job.", "bad_envelope", ExitCode.USAGE)
+    return envelope, rest
+
+
+def read_line(control: PrivateFd, seconds: float) -> tuple[bytes, bytes]:
+    """One line of at most the envelope's size, and the bytes after it; b"" when none came."""
+    clock, data = Clock(), b""
+    give_up = clock.monotonic() + seconds
+    poll = select.poll()
+    poll.register(control.number, select.POLLIN)
+    while b"\n" not in data and len(data) <= ENVELOPE_MAX_BYTES:
+        left = give_up - clock.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            break
+        piece = control.read(ENVELOPE_MAX_BYTES + 1 - len(data))
+        if not piece:
+            break
+        data += piece
+    line, end, rest = data.partition(b"\n")
+    return line + end, rest
+
+
+def _build(load_app: Callable[[], Flask]) -> Runtime:
+    try:
+        app = load_app()
+    except BaseException as error:  # noqa: BLE001 - a factory may also call sys.exit
+        traceback.print_exc()
+        mistake = isinstance(error, ConfigError)
+        raise Refused(
+            f"The application could not be built: {type(error).__name__}.",
+            "app_not_built",
+            ExitCode.CONFIGURATION if mistake else ExitCode.FAILED,
+        ) from None
+    runtime = app.extensions.get(EXTENSION)
+    if not isinstance(runtime, Runtime):
+        raise Refused(
+            "JobRunner is not set up on the application that this process built.",
+            "app_not_built",
+            ExitCode.CONFIGURATION,
+        )
+    return runtime

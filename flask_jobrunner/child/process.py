@@ -1,0 +1,133 @@
+"""From the claim to the exit: what surrounds a run in a process of its own."""
+
+from __future__ import annotations
+
+import traceback
+from functools import partial
+
+from flask_jobrunner.model.errors import DatabaseAway, LockBusy
+from flask_jobrunner.model.records import NewLine, OwnedJob
+from flask_jobrunner.model.statuses import ExitCode, exit_code_of
+from flask_jobrunner.protocol.encoding import clean_text
+from flask_jobrunner.protocol.output import split_chunks, unify_newlines
+from flask_jobrunner.protocol.redact import mask_text
+from flask_jobrunner.runtime import Runtime
+from flask_jobrunner.signals import job_finished, job_started, send
+
+from .capture import Capture, PipeSink
+from .claim import Taken
+from .clean import Standing
+from .lease import Lease
+from .leave import flush_output, last_word
+from .logbook import Logbook
+from .logging_hook import LoggingHook
+from .parent import Parent
+from .run import Work, first_line, perform
+from .steady import Alarm, Owner
+from .watchdog import Watchdog, heed_term
+
+
+def run_claimed(
+    runtime: Runtime,
+    taken: Taken,
+    standing: Standing,
+    control_rest: bytes,
+    parent: Parent,
+    owner: Owner,
+) -> int:
+    """Run the job that this process has claimed; the exit code."""
+    capture = Capture(
+        standing,
+        control_rest,
+        chunk_bytes=runtime.config.log_chunk_max_bytes,
+        mask=partial(mask_text, keys=runtime.config.redact_keys),
+        clock=taken.clock,
+    )
+    fence, job = taken.claim.fence, taken.claim.owned.job
+    parent.tell(
+        "claimed", uuid=job.uuid, attempt=fence.attempt, token=fence.token, nonce=capture.nonce
+    )
+    send(job_started, runtime.app, job=job)
+    work, watchdog = _surround(runtime, taken, capture, parent, owner)
+    outcome = perform(work)
+    watchdog.close()
+    if outcome is None:
+        return ExitCode.REFUSED
+    flush_output()
+    capture.drain()
+    work.logbook.summary()
+    try:
+        ended = work.lease.finish(outcome)
+    except (DatabaseAway, LockBusy):
+        traceback.print_exc()
+        return ExitCode.DATABASE
+    return _told(runtime, ended)
+
+
+def _surround(
+    runtime: Runtime, taken: Taken, capture: Capture, parent: Parent, owner: Owner
+) -> tuple[Work, Watchdog]:
+    """Everything that goes on beside the handler, running."""
+    config, clock, ring, claim = runtime.config, taken.clock, Alarm(), taken.claim
+    logbook = Logbook(limit=config.log_max_bytes, clock=clock, ring=ring)
+    sink = PipeSink(capture.writer, logbook, capture.nonce)
+    hook = LoggingHook(partial(_record, sink, capture, runtime, taken), capture.is_captured)
+    lease = Lease(
+        runtime.ownership,
+        runtime.endings,
+        claim,
+        logbook,
+        clock=clock,
+        ring=ring,
+        lease=config.lease,
+        margin=config.margin,
+        heartbeat=config.heartbeat,
+        trusted_from=taken.sent_at,
+        silence=hook.silence,
+    )
+    watchdog = Watchdog(lease, parent, clock=clock, workers=[lease, capture])
+    job, host = claim.owned.job, claim.owned.worker.host
+    logbook.add_own(first_line(job.job_type, job.attempt, owner, host, clock.now()))
+    hook.install()
+    capture.start(logbook, lambda: lease.ready_for_lines, ring)
+    lease.start()
+    watchdog.start()
+    heed_term(watchdog)
+    work = Work(
+        runtime=runtime,
+        claim=claim,
+        lease=lease,
+        logbook=logbook,
+        sink=sink,
+        clock=clock,
+        owner=owner,
+        arm=watchdog.arm,
+    )
+    return work, watchdog
+
+
+def _record(
+    sink: PipeSink,
+    capture: Capture,
+    runtime: Runtime,
+    taken: Taken,
+    level: str,
+    message: str,
+    logger: str,
+) -> None:
+    """A logging record becomes lines, with the logger's name beside the first."""
+    masked = mask_text(unify_newlines(message), runtime.config.redact_keys)
+    context: str | None = capture.logger_context(logger)
+    at = taken.clock.now()
+    for piece in split_chunks(clean_text(masked), runtime.config.log_chunk_max_bytes):
+        sink.record(NewLine(piece, level, "", sink.step_key, context, at))
+        context = None
+
+
+def _told(runtime: Runtime, ended: OwnedJob | None) -> int:
+    if ended is None:
+        last_word("The job was given to another process; nothing was written.")
+        return ExitCode.REFUSED
+    with runtime.app.app_context():
+        send(job_finished, runtime.app, job=ended.job)
+    return exit_code_of(ended.job.status)

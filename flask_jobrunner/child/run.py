@@ -1,0 +1,197 @@
+"""One run of a handler: resolve, decode, start marker, call, outcome.
+
+The same in a job's own process and inline; what surrounds it differs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from flask_jobrunner.handlers import Handler
+from flask_jobrunner.model.errors import DatabaseAway, JobCancelled, LockBusy
+from flask_jobrunner.model.records import Claim, NewLine, Outcome
+from flask_jobrunner.model.statuses import Reason
+from flask_jobrunner.protocol.encoding import clip_bytes, decode_strict
+from flask_jobrunner.protocol.redact import mask_text, mask_value
+from flask_jobrunner.runtime import Runtime
+
+from . import outcome as outcomes
+from .capture import Sink
+from .context import JobContext
+from .lease import FINISH_FOR, Lease
+from .logbook import Logbook
+from .steady import Alarm, Clock, Owner
+
+log = logging.getLogger("flask_jobrunner")
+_PAUSE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a run needs. `arm` is told budget and cancel grace at the start marker."""
+
+    runtime: Runtime
+    claim: Claim
+    lease: Lease
+    logbook: Logbook
+    sink: Sink
+    clock: Clock
+    owner: Owner
+    arm: Callable[[float | None, float | None], None]
+
+    @property
+    def mask(self) -> Callable[[str], str]:
+        """Hides secrets in text."""
+        return partial(mask_text, keys=self.runtime.config.redact_keys)
+
+
+def first_line(work_type: str, attempt: int, owner: Owner, host: str | None, at: int) -> NewLine:
+    """The runner's own first line."""
+    where = f" on {host}" if host else ""
+    return NewLine(f"Started {work_type}, attempt {attempt}: process {owner.pid}{where}.", at=at)
+
+
+def perform(work: Work) -> Outcome | None:
+    """Run the handler; None when the job was taken away before it could start.
+
+    The application's context is gone again when this returns. Log lines about the end are in the
+    logbook then.
+    """
+    outcome: Outcome | None = None
+    try:
+        with work.runtime.app.app_context():
+            outcome = _inside_the_context(work)
+    except Exception as error:
+        if outcome is None:
+            raise
+        # What the host does when its context ends changes nothing about what the handler did.
+        text = outcomes.format_traceback(error, work.mask)
+        _say(work, "warning", f"A teardown function of the application raised.\n{text}")
+    return outcome
+
+
+def _inside_the_context(work: Work) -> Outcome | None:
+    config, app = work.runtime.config, work.runtime.app
+    try:
+        handler = work.runtime.handlers.resolve(work.claim.owned.job.job_type)
+    except BaseException as error:  # noqa: BLE001 - a module may do anything while it is imported
+        return _told(work, error, outcomes.of_preparation(error, work.mask))
+    try:
+        payload = read_payload(handler, work.claim.owned.payload_json)
+    except BaseException as error:  # noqa: BLE001 - so may a validator
+        failed = outcomes.failed(error, Reason.INVALID_PAYLOAD, f"{error}", work.mask)
+        return _told(work, error, failed)
+    if (asked := work.lease.asked) is not None:
+        return outcomes.of_stop(asked)
+    context = _context(work, payload)
+    if not _mark_started(work, handler):
+        return None
+    try:
+        value = handler.call(context)
+    except BaseException as error:  # noqa: BLE001 - everything that leaves a handler is an outcome
+        leave_if_fork(work.owner, error)
+        asked = work.lease.look() if isinstance(error, JobCancelled) else work.lease.asked
+        result = _told(work, error, outcomes.of_exception(error, asked, work.mask))
+    else:
+        leave_if_fork(work.owner, None)
+        result = outcomes.of_result(
+            app,
+            value,
+            max_bytes=config.result_max_bytes,
+            max_depth=config.json_max_depth,
+            mask=work.mask,
+        )
+        if result.status == "failed":
+            _told(work, None, result)
+        _warn_of_uncommitted(work)
+    context._end()  # noqa: SLF001 - ends what it was given to the handler for
+    return result
+
+
+def read_payload(handler: Handler, text: str | None) -> Any:
+    """The payload as `ctx.payload` shall be; `payload=` runs again, on what was stored."""
+    payload = {} if text is None else decode_strict(text)
+    return payload if handler.payload is None else handler.payload(payload)
+
+
+def _context(work: Work, payload: Any) -> JobContext:
+    return JobContext(
+        work.runtime.app,
+        work.claim,
+        payload,
+        sink=work.sink,
+        holder=work.lease,
+        set_progress=work.logbook.set_progress,
+        mask=work.mask,
+        mask_value=partial(mask_value, keys=work.runtime.config.redact_keys),
+        chunk_bytes=work.runtime.config.log_chunk_max_bytes,
+        clock=work.clock,
+        owner=work.owner,
+    )
+
+
+def _mark_started(work: Work, handler: Handler) -> bool:
+    """The start marker: after it, an attempt without an end may have had effects."""
+    config = work.runtime.config
+    budget = config.run_budget if handler.run_budget is None else handler.run_budget
+    grace = config.cancel_grace if handler.cancel_grace is None else handler.cancel_grace
+    give_up = work.clock.monotonic() + FINISH_FOR
+    while True:
+        try:
+            with work.lease.silence():
+                if not work.runtime.ownership.mark_started(work.claim.fence, budget):
+                    return False
+            break
+        except (LockBusy, DatabaseAway):
+            if work.clock.monotonic() >= give_up:
+                raise
+        Alarm().wait(_PAUSE)
+    work.arm(budget, grace)
+    work.lease.hurry()
+    return True
+
+
+def _told(work: Work, error: BaseException | None, outcome: Outcome) -> Outcome:
+    """Put the error into the log as well, whole; the row keeps a capped copy."""
+    if outcome.status == "failed":
+        text = outcomes.full_message(error, outcome, work.mask)
+        chunk = work.runtime.config.log_chunk_max_bytes
+        for line in outcomes.error_lines(outcome, text, chunk, work.clock.now()):
+            work.sink.record(line)
+    return outcome
+
+
+def _warn_of_uncommitted(work: Work) -> None:
+    with suppress(Exception):  # the host's session is the host's: looking must not fail the job
+        found = work.runtime.uncommitted()
+        if found is not None:
+            _say(
+                work,
+                "warning",
+                f"The handler returned with uncommitted changes in db.session, which are lost: "
+                f"{found.what}. Call db.session.commit() before it returns.",
+            )
+
+
+def _say(work: Work, level: str, text: str) -> None:
+    clipped = clip_bytes(work.mask(text), work.runtime.config.log_chunk_max_bytes)
+    work.sink.record(NewLine(clipped, level, "", work.sink.step_key, None, work.clock.now()))
+
+
+def leave_if_fork(owner: Owner, error: BaseException | None) -> None:
+    """A fork of the job's process that comes back from the handler ends here, unheard."""
+    if owner.is_here():
+        return
+    with suppress(BaseException):
+        if error is not None:
+            sys.__excepthook__(type(error), error, error.__traceback__)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    os._exit(1 if error is not None else 0)

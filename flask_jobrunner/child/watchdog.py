@@ -1,0 +1,118 @@
+"""Whether the job should stop by now, and whether its threads still live.
+
+Touches no database: a watchdog must not wait for what it watches.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from typing import Protocol
+
+from .lease import Lease
+from .parent import Parent
+from .steady import Alarm, Clock, Worker
+
+LOOK_EVERY = 0.1
+STOP_GRACE = 10.0
+"""Seconds from the end of the run budget to the end of the process, where no CANCEL_GRACE is
+set."""
+_PARENT_TIME = 10.0
+
+
+class Revivable(Protocol):
+    """A worker thread that can be started again."""
+
+    def revive(self) -> bool: ...
+
+
+class Watchdog:
+    """`cancel_grace` None leaves a cancelled handler all the time it takes."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        parent: Parent,
+        *,
+        clock: Clock,
+        workers: Sequence[Revivable],
+    ) -> None:
+        self._lease, self._parent, self._clock = lease, parent, clock
+        self._workers = workers
+        self._thread = Worker(self._loop)
+        self._pause = Alarm()
+        self._ended = False
+        self._budget_over: float | None = None
+        self._cancel_grace: float | None = None
+        self._told: set[str] = set()
+        self._end_at: float | None = None
+        self.term_came = False
+        """Set by the signal handler, which may do no more than that."""
+        self.revived = 0
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def arm(self, budget: float | None, cancel_grace: float | None) -> None:
+        """The handler starts now. Tells the parent, which enforces what this process cannot."""
+        self._cancel_grace = cancel_grace
+        if budget is not None:
+            self._budget_over = self._clock.monotonic() + budget
+        self._parent.tell("started", budget=budget, grace=self._grace())
+
+    def close(self) -> None:
+        """Stop looking: the handler has ended."""
+        self._budget_over = self._end_at = None
+        self._ended = True
+
+    def _loop(self) -> None:
+        while True:
+            self._pause.wait(LOOK_EVERY)
+            self.revived += sum(worker.revive() for worker in self._workers)
+            if not self._ended:
+                self._look()
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        if self.term_came:
+            self.term_came = False
+            self._lease.ask("shutdown")
+        if self._budget_over is not None and now >= self._budget_over:
+            self._budget_over = None
+            self._lease.ask("run_timeout")
+            self._stop("run_timeout", self._grace(), now)
+        if self._lease.asked in {"cancel", "force"} and self._cancel_grace is not None:
+            self._stop("cancel", self._cancel_grace, now)
+        if self._end_at is not None and now >= self._end_at:
+            end_own_group()
+
+    def _stop(self, reason: str, grace: float, now: float) -> None:
+        if reason in self._told:
+            return
+        self._told.add(reason)
+        # A parent that hears this ends the job when the grace is over; this is for having none.
+        heard = self._parent.tell("stopping", reason=reason, grace=grace)
+        end_at = now + grace + (_PARENT_TIME if heard else 0.0)
+        self._end_at = end_at if self._end_at is None else min(end_at, self._end_at)
+
+    def _grace(self) -> float:
+        return STOP_GRACE if self._cancel_grace is None else self._cancel_grace
+
+
+def end_own_group() -> None:
+    """Kill this process, and with it its group where that is its own."""
+    if os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def heed_term(watchdog: Watchdog) -> None:
+    """Let the first TERM ask the handler to stop; a second one has its default effect."""
+
+    def on_term(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        watchdog.term_came = True
+
+    signal.signal(signal.SIGTERM, on_term)
