@@ -126,7 +126,7 @@ _LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*+'?")
 
 
 def headline(statement: str, limit: int = 120) -> str:
-    """The first line of a statement, without the text of its literals, for a message."""
-    hidden = _LITERAL.sub("'…'", statement[:4000]).strip()
+    """The first line of a statement, without comments before it and the text of its literals."""
+    hidden = _LITERAL.sub("'…'", _LEADING.sub("", statement, count=1)[:4000])
     line = " ".join(hidden.split("\n", 1)[0].split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
