@@ -4,6 +4,7 @@ Read in this order: `extension`, then the folders one job passes through: `calle
 `child`, `repositories`, `dashboard`; and `recovery` for jobs without their owner.
 """
 
+from .child.context import JobContext
 from .extension import JobRunner
 from .model.errors import (
     ConfigError,
@@ -29,6 +30,7 @@ __all__ = [
     "InvalidPayload",
     "Job",
     "JobCancelled",
+    "JobContext",
     "JobNotFound",
     "JobRunner",
     "JobRunnerError",
