@@ -37,6 +37,7 @@ class _Result:
 class StartResult(_Result):
     """What `jobs.start` did. `.job` is the new job, or the active one that holds the lock."""
 
+    job: Job
     status: StartStatus
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, assert_type
+from typing import Any, Literal, assert_type
 
 from flask import Flask, Response
 from flask_sqlalchemy import SQLAlchemy
@@ -49,7 +49,7 @@ def build(ctx: JobContext) -> object:
     return {"app": ctx.app.name, "attempt": ctx.attempt}
 
 
-@jobs.handler("reports.send", manual=True)
+@jobs.handler("reports.send", cancel_grace=5)
 class Send:
     """A class with `run(ctx)`."""
 
@@ -99,12 +99,12 @@ def view() -> str:
     assert_type(page.next_cursor, str | None)
     assert_type(jobs.get_many([result.job.uuid]), dict[str, Job])
     cancelled = jobs.cancel(result.job.uuid, actor="ada")
-    assert_type(cancelled.to_dict(), dict[str, object])
+    assert_type(cancelled.to_dict(), dict[str, Any])
     ended = jobs.wait(result.job.uuid, 10)
     assert_type(ended.is_terminal, bool)
     assert_type(ended.progress_done, int | None)
     assert_type(process_role(), Literal["web", "supervisor", "standby", "job"])
-    return jobs.url_for(ended)
+    return jobs.url_for(ended.uuid)
 
 
 def errors() -> None:
