@@ -89,7 +89,7 @@ def run_child(
         claim_window=settings.claim_window,
         backflow=flow,
         evidence=facts,
-        relay=upstream.send,
+        relay=upstream.relay,
     )
     while not child.ended:
         ready = deliver.poll(child.interest() | upstream.interest(), child.patience())

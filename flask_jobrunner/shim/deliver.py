@@ -16,7 +16,7 @@ RECEIPT = b"+"
 RECEIPT_WAIT = 10.0  # seconds
 SETTLE_PAUSES = (0.0, 1.0, 2.0)  # seconds before each try
 SETTLE_TIMEOUT = 60.0
-_UPWARD_BYTES = 512 * 1024
+_UPWARD_BYTES = 64 * 1024
 
 
 class Upstream:
@@ -44,10 +44,14 @@ class Upstream:
             line, self.received = line + self.received, b""
         return line if line.endswith(b"\n") and len(line) <= ENVELOPE_BYTES else None
 
-    def send(self, line: bytes) -> None:
-        """Pass a line on; past the limit, with a launcher that does not read, it is dropped."""
+    def relay(self, line: bytes) -> None:
+        """Pass a message on; past the limit, with a launcher that does not read, it is dropped."""
         if len(self._pending) + len(line) <= _UPWARD_BYTES:
-            self._pending += line
+            self.send(line)
+
+    def send(self, line: bytes) -> None:
+        """Send a line as soon as the launcher reads."""
+        self._pending += line
         self._flush()
 
     def interest(self) -> dict[int, int]:

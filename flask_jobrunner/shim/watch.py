@@ -183,23 +183,24 @@ class Watch:
             return False
 
     def _note(self, kind: object, message: dict[str, object]) -> bool:
+        """Take a message in as a whole or, raising, not at all."""
         now = self._clock()
         if kind == "booted":
             self.said["booted"] = True
         elif kind == "claimed":
-            self.said |= {"claimed": True, "token": _text(message, "token")}
-            self.said["nonce"] = _text(message, "nonce")
+            token, nonce = _text(message, "token"), _text(message, "nonce")
+            self.said |= {"claimed": True, "token": token, "nonce": nonce}
             self._limits.pop("claim_window", None)
         elif kind == "refused":
             self.said["refused"] = _text(message, "code")
         elif kind == "started":
-            self.said["started"] = True
             if message.get("budget") is not None:
                 budget = _seconds(message, "budget") + _seconds(message, "grace")
                 self._limits["run_timeout"] = (now + budget, TERM_GRACE)
+            self.said["started"] = True
         elif kind == "stopping":
-            reason = _text(message, "reason")
-            self._limits[reason] = (now + _seconds(message, "grace"), WARNED_GRACE)
+            due = now + _seconds(message, "grace")
+            self._limits[_text(message, "reason")] = (due, WARNED_GRACE)
         else:
             return False
         return True
