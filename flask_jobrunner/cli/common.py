@@ -1,0 +1,131 @@
+"""What several commands share: naming a job, who acts, the times they print, waiting."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, tzinfo
+from typing import Any, TypeVar
+
+import click
+
+from flask_jobrunner.caller.inspect import check_ref, look_at
+from flask_jobrunner.model.errors import JobNotFound
+from flask_jobrunner.model.records import OwnedJob
+from flask_jobrunner.model.words import duration
+from flask_jobrunner.protocol.redact import mask_value
+from flask_jobrunner.runtime import Runtime
+
+F = TypeVar("F", bound=Callable[..., Any])
+FOR_EVER = 10 * 365 * 86400.0
+"""Seconds that stand for no limit."""
+
+
+def job_argument(*, several: bool = False) -> Callable[[F], F]:
+    """JOB, or JOB…: uuids or ids."""
+    if several:
+        return click.argument("job", nargs=-1, required=True, callback=_read_refs)
+    return click.argument("job", callback=_read_ref)
+
+
+def json_option(command: F) -> F:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
+
+
+def wait_option(what: str) -> Callable[[F], F]:
+    """--wait [SECONDS]; without a value it waits for as long as it takes."""
+    return click.option(
+        "--wait",
+        is_flag=False,
+        flag_value=str(FOR_EVER),
+        callback=_read_seconds,
+        metavar="[SECONDS]",
+        help=what,
+    )
+
+
+def _read_ref(context: click.Context, parameter: click.Parameter, value: str) -> int | str:
+    text = value.strip()
+    ref = int(text) if re.fullmatch("[0-9]{1,18}", text) else text
+    if isinstance(ref, str) and not check_ref(ref):
+        raise click.BadParameter(
+            f"{text!r} is neither a job's uuid nor its id.", context, parameter
+        )
+    return check_ref(ref)
+
+
+def _read_refs(
+    context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> list[int | str]:
+    return list(dict.fromkeys(_read_ref(context, parameter, one) for one in value))
+
+
+def _read_seconds(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> float | None:
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds <= FOR_EVER:
+        raise click.BadParameter(
+            f"{value!r} is no number of seconds; write --wait=30, or --wait after everything else.",
+            context,
+            parameter,
+        )
+    return seconds
+
+
+def find(runtime: Runtime, ref: int | str) -> OwnedJob:
+    """The job, settled first; raises `JobNotFound`."""
+    seen = look_at(runtime, ref)
+    if seen is None:
+        raise JobNotFound(f"There is no job {ref}.")
+    return seen
+
+
+def acting(runtime: Runtime) -> str:
+    """Who acts: the application's `@jobs.actor` where it has an answer, else the system's user."""
+    if runtime.hooks.actor is not None:
+        try:
+            who = runtime.hooks.actor()
+        except Exception:  # noqa: BLE001 - written for requests, and here there is none
+            who = None
+        if who:
+            return who
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return f"cli:{os.getuid()}"
+
+
+def now_of(runtime: Runtime, seen: OwnedJob | None = None) -> datetime:
+    """The time by the database's clock where a row was just read, else this process's."""
+    micros = seen.now if seen is not None else runtime.database.clock()
+    return datetime.fromtimestamp(micros / 1_000_000, UTC)
+
+
+def moment(at: datetime | None, zone: tzinfo) -> str:
+    """A time with its zone: `2026-11-29 13:40:02 UTC`."""
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}" if at is not None else ""
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """How long ago, in words."""
+    return f"{duration((now - at).total_seconds())} ago"
+
+
+def masked(runtime: Runtime, value: Any) -> Any:
+    """A value without what JOBRUNNER_REDACT_KEYS hides."""
+    return mask_value(value, runtime.config.redact_keys)
+
+
+def subcommand(context: click.Context, rest: str) -> str:
+    """`flask jobs REST`, in the words with which this process was called."""
+    parent = context.parent.command_path if context.parent is not None else "flask jobs"
+    return f"{parent} {rest}"

@@ -1,0 +1,49 @@
+"""`sweep`: ends what can be proven over, so that nothing stays active for ever."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+from flask.cli import with_appcontext
+
+from flask_jobrunner.model.statuses import ExitCode
+from flask_jobrunner.recovery.sweep import SweepResult, sweep_once
+from flask_jobrunner.runtime import current_runtime
+
+from .common import json_option
+from .output import echo, echo_json, remark, status_word
+
+
+@click.command("sweep", short_help="End jobs whose processes are gone.")
+@json_option
+@click.pass_context
+@with_appcontext
+def command(
+    context: click.Context,
+    as_json: bool,  # noqa: FBT001 - click passes options as they are declared
+) -> None:
+    """Look at every active job once, and end those that are proven over.
+
+    Meant for a timer. It takes some seconds longer when a job's process cannot be seen from here:
+    such a job is lost only when its lease stays unchanged meanwhile.
+    """
+    result = sweep_once(current_runtime())
+    if as_json:
+        echo_json(asdict(result))
+    else:
+        _tell(result)
+    if result.failed:
+        context.exit(ExitCode.FAILED)
+
+
+def _tell(result: SweepResult) -> None:
+    for uuid, status in result.moved.items():
+        echo(f"{uuid}  {status_word(status)}")
+    jobs = "1 active job" if result.looked_at == 1 else f"{result.looked_at:,} active jobs"
+    text = f"Looked at {jobs}: {len(result.moved):,} ended."
+    if result.reports:
+        text += f" Recorded {result.reports:,} waiting reports."
+    echo(text)
+    for uuid in result.failed:
+        remark(f"{uuid} could not be judged; the application's log says why.")
