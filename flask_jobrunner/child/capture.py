@@ -52,15 +52,18 @@ class Sink(Protocol):
 class PipeSink:
     """Writes records as frames into the output pipe, in order with everything printed."""
 
-    def __init__(self, pipe: PrivateFd, logbook: Logbook, nonce: str) -> None:
+    def __init__(self, pipe: PrivateFd, errors: PrivateFd, logbook: Logbook, nonce: str) -> None:
         self._pipe = pipe
+        self._errors = errors
         self._logbook = logbook
         self._nonce = nonce
         self.step_key: str | None = None
 
     def record(self, line: NewLine) -> None:
         """Take one line."""
-        # A handler may have closed the pipe: then the line goes the short way.
+        if not self._pipe.is_ours():
+            self._pipe.restore(1, os.O_WRONLY)
+        # A handler may have closed the pipe for good: then the line goes the short way.
         if not all(self._pipe.write(frame) for frame in dump_record(self._nonce, line)):
             self._logbook.add([line])
 
@@ -69,6 +72,7 @@ class PipeSink:
         self.step_key = step_key
         for frame in dump_step(self._nonce, step_key):
             self._pipe.write(frame)
+            self._errors.write(frame)
 
 
 class Capture:
@@ -88,7 +92,7 @@ class Capture:
         self._parser = OutputParser(self.nonce, chunk_bytes, mask=mask)
         self._control = ControlReader(standing.control, control_rest)
         self._pipes = _open_pipes(standing)
-        self.writer = private_copy(1)
+        self._writers = private_copy(1), private_copy(2)
         self._poll = select.poll
         self._reading = allocate_lock()
         self._pause = Alarm()
@@ -98,10 +102,9 @@ class Capture:
         self._ring = Alarm()
         self._thread = Worker(self._loop)
 
-    @property
-    def thread_ident(self) -> int | None:
-        """Which thread reads."""
-        return self._thread.ident
+    def sink(self, logbook: Logbook) -> PipeSink:
+        """Where records are written, to be read here."""
+        return PipeSink(*self._writers, logbook, self.nonce)
 
     def is_captured(self, number: int) -> bool:
         """Whether a descriptor is one of the captured pipes."""
@@ -127,6 +130,7 @@ class Capture:
         """Read until both pipes are empty and stop: other processes may hold them open."""
         give_up = self._clock.monotonic() + _DRAIN_SECONDS
         self._stopped = True
+        self._restore_pipes()
         while self._read_all() and self._clock.monotonic() < give_up:
             pass
         with self._reading:
@@ -134,6 +138,7 @@ class Capture:
 
     def _loop(self) -> None:
         while not self._stopped:
+            self._restore_pipes()
             gathered = self._gathered()
             if gathered >= GATHERED_BYTES or (gathered and self._ready()):
                 self._read_all()
@@ -142,6 +147,11 @@ class Capture:
                 self._wait_for_output()
             if gathered < GATHERED_BYTES:
                 self._pause.wait(_TICK)
+
+    def _restore_pipes(self) -> None:
+        for pipe, number in zip(self._pipes.values(), (1, 2), strict=True):
+            if not pipe.is_ours():
+                pipe.restore(number, os.O_RDONLY | os.O_NONBLOCK)
 
     def _gathered(self) -> int:
         waiting = [_unread(pipe) for pipe in self._pipes.values()]

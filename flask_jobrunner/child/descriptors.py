@@ -50,11 +50,15 @@ class PrivateFd:
             return False
         return True
 
-    def close(self) -> None:
-        """Close it, unless somebody else did."""
-        if self.is_ours():
-            with suppress(OSError):
-                os.close(self.number)
+    def restore(self, through: int, flags: int) -> bool:
+        """Open a pipe again that was closed here, through its other end at `through`."""
+        if not self.is_same_file(through):
+            return False
+        with suppress(OSError):
+            opened = os.open(f"/proc/self/fd/{through}", flags | os.O_CLOEXEC)
+            self.number = private_copy(opened).number
+            os.close(opened)
+        return self.is_ours()
 
 
 def _which(number: int) -> tuple[int, int] | None:

@@ -42,7 +42,7 @@ def text_of(record: logging.LogRecord) -> str:
     except Exception:  # noqa: BLE001 - an exception whose text raises
         record.exc_text = "(the traceback cannot be formatted)"
     parts = [text, record.exc_text, record.stack_info]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(part for part in parts if part).rstrip("\n")
 
 
 class LoggingHook:

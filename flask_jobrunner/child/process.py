@@ -70,7 +70,7 @@ def _surround(
     """Everything that goes on beside the handler, running."""
     config, clock, ring, claim = runtime.config, taken.clock, Alarm(), taken.claim
     logbook = Logbook(limit=config.log_max_bytes, clock=clock, ring=ring)
-    sink = PipeSink(capture.writer, logbook, capture.nonce)
+    sink = capture.sink(logbook)
     hook = LoggingHook(partial(_record, sink, capture, runtime, taken), capture.is_captured)
     lease = Lease(
         runtime.ownership,
@@ -87,9 +87,10 @@ def _surround(
     )
     watchdog = Watchdog(lease, parent, clock=clock, workers=[lease, capture])
     job, host = claim.owned.job, claim.owned.worker.host
-    logbook.add_own(first_line(job.job_type, job.attempt, owner, host, clock.now()))
     hook.install()
     capture.start(logbook, lambda: lease.ready_for_lines, ring)
+    # Through the pipe like everything else: there it survives a handler that crashes at once.
+    sink.record(first_line(job.job_type, job.attempt, owner, host, clock.now()))
     lease.start()
     watchdog.start()
     heed_term(watchdog)

@@ -57,7 +57,7 @@ def dump_record(nonce: str, line: NewLine) -> list[bytes]:
 
 
 def dump_step(nonce: str, step_key: str | None) -> list[bytes]:
-    """The frame that says: from here on, raw text belongs to this step."""
+    """The frame that says: from here on, this stream's raw text belongs to this step."""
     return _frames(nonce, {"step": step_key})
 
 
@@ -110,10 +110,9 @@ class OutputParser:
         mask: Callable[[str], str] = mask_text,
     ) -> None:
         self._frames = _FrameReader(nonce)
-        self._step_key = step_key
         self._mask = mask
         self._chunk_bytes = chunk_bytes
-        self._texts = {stream: _Text(chunk_bytes) for stream in ("stdout", "stderr")}
+        self._texts = {stream: _Text(chunk_bytes, step_key) for stream in ("stdout", "stderr")}
 
     def feed(self, stream: str, data: bytes, at: int | None) -> list[NewLine]:
         """The lines that `data` completes. `at` (microseconds) is the time of raw text."""
@@ -122,7 +121,7 @@ class OutputParser:
             if kind == "text":
                 lines += self._raw(stream, self._texts[stream].feed(part), at)
             else:
-                lines += self._record(part, at)
+                lines += self._record(stream, part, at)
         return lines
 
     def idle(self, at: int) -> list[NewLine]:
@@ -142,33 +141,33 @@ class OutputParser:
         return lines
 
     def _raw(self, stream: str, messages: list[str], at: int | None) -> list[NewLine]:
+        text = self._texts[stream]
         if not messages:
-            text = self._texts[stream]
             if text.waits_since is None and text.waiting:
                 text.waits_since = at
             return []
-        self._texts[stream].waits_since = at if self._texts[stream].waiting else None
+        text.waits_since = at if text.waiting else None
         return [
-            NewLine(piece, "info", stream, self._step_key, None, at)
+            NewLine(piece, "info", stream, text.step_key, None, at)
             for message in messages
             for piece in split_chunks(self._mask(message), self._chunk_bytes)
         ]
 
-    def _record(self, body: bytes, at: int | None) -> list[NewLine]:
+    def _record(self, stream: str, body: bytes, at: int | None) -> list[NewLine]:
         try:
             record = _decode(body.decode("ascii"))
         except (ValueError, RecursionError):
             return []
         if "step" in record:
-            self._step_key = record["step"]
+            self._texts[stream].step_key = record["step"]
             return []
-        level, stream = str(record.get("l")), str(record.get("s", ""))
+        level, kept_as = str(record.get("l")), str(record.get("s", ""))
         message = clean_text(unify_newlines(str(record.get("m", ""))))
         when = record.get("t")
         line = NewLine(
             message,
             level if level in _LEVELS else "info",
-            stream if stream in _STREAMS else "",
+            kept_as if kept_as in _STREAMS else "",
             record.get("k"),
             record.get("c"),
             when if isinstance(when, int) else at,
@@ -243,7 +242,8 @@ class _FrameReader:
 class _Text:
     """One stream's text: decodes, finds lines, bounds what waits for its end."""
 
-    def __init__(self, chunk_bytes: int) -> None:
+    def __init__(self, chunk_bytes: int, step_key: str | None) -> None:
+        self.step_key = step_key
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._chunk_bytes = chunk_bytes
         self._skip: tuple[str, ...] = ()

@@ -109,14 +109,17 @@ def test_a_record_does_not_tear_the_line_it_fell_into() -> None:
     ]
 
 
-def test_a_step_marks_what_comes_after_it_on_both_streams() -> None:
+def test_a_step_marks_what_comes_after_it_on_its_stream() -> None:
     parser = OutputParser(NONCE, step_key="boot")
     before = parser.feed("stderr", b"a\n", 1)
     parser.feed("stdout", b"".join(dump_step(NONCE, "load")), 1)
     after = parser.feed("stdout", b"b\n", 1) + parser.feed("stderr", b"c\n", 1)
+    parser.feed("stderr", b"".join(dump_step(NONCE, "load")), 1)
+    after += parser.feed("stderr", b"d\n", 1)
     parser.feed("stdout", b"".join(dump_step(NONCE, None)), 1)
-    last = parser.feed("stdout", b"d\n", 1)
-    assert [line.step_key for line in before + after + last] == ["boot", "load", "load", None]
+    last = parser.feed("stdout", b"e\n", 1)
+    keys = [line.step_key for line in before + after + last]
+    assert keys == ["boot", "load", "boot", "load", None]
 
 
 def test_an_unfinished_line_is_shown_after_a_while_and_its_end_makes_no_empty_row() -> None:
