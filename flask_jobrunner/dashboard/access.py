@@ -1,0 +1,145 @@
+"""Who may see and do what. Closed until the host says otherwise.
+
+`Viewer` asks the host's three hooks for one request. Nothing about a job leaves this module
+before both `scope` and `authorize` agreed; what may not be seen is answered like what is not
+there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NoReturn
+
+from flask import Response, abort, current_app, g, request
+from werkzeug.exceptions import Forbidden, NotFound
+from werkzeug.wrappers import Response as BaseResponse
+
+from flask_jobrunner.caller.inspect import look_at
+from flask_jobrunner.model.records import Job, OwnedJob
+from flask_jobrunner.runtime import Runtime, current_runtime
+
+AUTHORIZE_EXAMPLE = """\
+@jobs.authorize
+def may(action, job):  # "view_list", "view_job", "cancel", …; job is None for a list
+    return current_user.is_authenticated and current_user.is_admin"""
+
+ACTION_WORDS = {
+    "view_list": "see the list of jobs",
+    "view_job": "see this job",
+    "view_payload": "see what this job was given",
+    "view_log": "read this job's log",
+    "cancel": "cancel this job",
+    "requeue": "requeue this job",
+}
+
+
+class NotConfigured(Forbidden):
+    """The host has not said who may see the dashboard."""
+
+
+class NotAllowed(Forbidden):
+    """The host's `authorize` said no to an action."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(description=f"You may not {ACTION_WORDS.get(action, action)}.")
+
+
+def admit() -> None:
+    """Let the request in, or raise: without `@jobs.authorize` there is nobody to ask."""
+    if current_runtime().hooks.authorize is None and not open_for_development():
+        raise NotConfigured
+
+
+def open_for_development() -> bool:
+    """Debug mode, no hook, and the developer's own browser on the developer's own machine."""
+    if current_runtime().hooks.authorize is not None or not current_app.debug:
+        return False
+    # A proxy on this machine would make every visitor look local; a foreign name that resolves
+    # to this machine would let any web page read along.
+    forwarded = any(name in request.headers for name in ("Forwarded", "X-Forwarded-For"))
+    host = request.host.rsplit(":", 1)[0].strip("[]")
+    return not forwarded and _is_loopback(request.remote_addr or "") and _is_loopback(host)
+
+
+def viewer() -> Viewer:
+    """Who looks, asked once a request."""
+    if "jobrunner_viewer" not in g:
+        g.jobrunner_viewer = Viewer(current_runtime())
+    found: Viewer = g.jobrunner_viewer
+    return found
+
+
+class Viewer:
+    """The host's answers for one request."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.scope = runtime.hooks.current_scope()
+
+    def may(self, action: str, job: OwnedJob | None = None) -> bool:
+        """Whether an action is allowed; a response instead of an answer means no."""
+        return self._ask(action, job) is True
+
+    def demand(self, action: str, job: OwnedJob | None = None) -> None:
+        """Go on, or end the request with the host's response or a 403."""
+        answer = self._ask(action, job)
+        if isinstance(answer, BaseResponse):
+            abort(answer)
+        if not answer:
+            raise NotAllowed(action)
+
+    def find(self, uuid: str) -> OwnedJob:
+        """The job, or the one answer for "not there" and "not for you"."""
+        owned = self.runtime.jobs.owned(uuid)
+        if owned is None or not self.sees(owned.job):
+            self._absent()
+        answer = self._ask("view_job", owned)
+        if isinstance(answer, BaseResponse):
+            abort(answer)
+        if not answer:
+            self._absent()
+        return owned
+
+    def look(self, uuid: str) -> OwnedJob:
+        """The job to be shown: settled first, so that a dead owner's row does not say running."""
+        owned = self.find(uuid)
+        if owned.job.is_active:
+            owned = look_at(self.runtime, owned.job.id) or owned
+        return owned
+
+    def sees(self, job: Job) -> bool:
+        """Whether a job of the list belongs to those that this viewer is shown."""
+        return self.scope is None or job.owner == self.scope
+
+    def actor(self) -> str | None:
+        """Who acts, for events and ownership."""
+        return self.runtime.hooks.current_actor()
+
+    def _absent(self) -> NoReturn:
+        # A login page for jobs that exist and a 404 for those that do not would tell them apart.
+        answer = self._ask("view_list", None)
+        if isinstance(answer, BaseResponse):
+            abort(answer)
+        raise NotFound(description="This job was deleted, or never existed.")
+
+    def _ask(self, action: str, owned: OwnedJob | None) -> bool | Response | BaseResponse:
+        hook = self.runtime.hooks.authorize
+        if hook is None:
+            return open_for_development()
+        answer = current_app.ensure_sync(hook)(action, None if owned is None else owned.job)
+        if answer is None or isinstance(answer, (bool, BaseResponse)):
+            return answer if answer is not None else False
+        # A tuple such as ("No", 403) is true for Python: guessing would open the door.
+        raise TypeError(
+            "The function given to @jobs.authorize must return True, False or a response; for "
+            f"{action!r} it returned {type(answer).__name__}."
+        )
+
+
+def _is_loopback(address: str) -> bool:
+    if address == "localhost" or address.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

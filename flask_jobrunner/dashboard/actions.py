@@ -1,0 +1,144 @@
+"""Deeds: a GET asks, a POST acts and leads back to the job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from flask import Response, current_app, redirect, request, url_for
+from werkzeug.exceptions import NotFound
+from werkzeug.wrappers import Response as BaseResponse
+
+from flask_jobrunner.caller import cancel as cancelling
+from flask_jobrunner.caller import requeue as requeueing
+from flask_jobrunner.model import words
+from flask_jobrunner.model.errors import ConfigError, UnknownJobType
+from flask_jobrunner.model.records import Job, OwnedJob
+from flask_jobrunner.model.statuses import REQUEUEABLE
+
+from . import csrf
+from .access import Viewer, viewer
+from .problems import conflict
+from .rendering import page
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a confirm page asks."""
+
+    title: str
+    effects: list[str]
+    yes: str
+    no: str
+    css: str
+    checkbox: str = ""
+    refused: str = ""
+    fields: list[tuple[str, str]] = field(default_factory=list)
+
+
+def cancel(uuid: UUID) -> Response | BaseResponse:
+    """Ask, then cancel."""
+    who = viewer()
+    owned = who.find(str(uuid))
+    who.demand("cancel", owned)
+    if request.method == "POST":
+        result = cancelling.cancel(who.runtime, owned.job.uuid, actor=who.actor())
+        if result.status == "not_found" or result.job is None:
+            raise NotFound
+        if result.status == "already_terminal":
+            return _too_late(result.job)
+        return redirect(url_for(".detail", uuid=uuid, did="cancel"), 303)
+    if owned.job.is_terminal:
+        return _too_late(owned.job)
+    return _ask(owned, cancel_question(owned.job))
+
+
+def requeue(uuid: UUID) -> Response | BaseResponse:
+    """Ask, then run the same job once more."""
+    who = viewer()
+    owned = who.find(str(uuid))
+    who.demand("requeue", owned)
+    lost, confirmed = owned.job.status == "lost", "confirm_lost" in request.form
+    if request.method == "POST" and (confirmed or not lost):
+        return _requeue(who, owned.job, confirmed=confirmed)
+    if not (lost or owned.job.status in REQUEUEABLE):
+        return _not_requeueable(owned.job)
+    refused = "Tick the box first." if request.method == "POST" else ""
+    return _ask(owned, requeue_question(owned.job, refused), 422 if refused else 200)
+
+
+def cancel_question(job: Job) -> Question:
+    """What cancelling means for a job of this status."""
+    effects = ["The job is asked to stop at its next checkpoint. Work already done is kept."]
+    if job.status == "queued":
+        effects = ["The job has not started. It ends as cancelled at once, and nothing is run."]
+    if job.status == "cancel_requested":
+        effects = ["The job was asked to stop already. Asking again changes nothing."]
+    return Question(
+        title="Cancel this job?",
+        effects=effects,
+        yes="Cancel job",
+        no="Let it wait" if job.status == "queued" else "Keep running",
+        css="jr-danger",
+    )
+
+
+def requeue_question(job: Job, refused: str) -> Question:
+    """What running a job again means."""
+    effects = ["The job runs again as a new attempt with the same input."]
+    if job.status == "lost":
+        effects.append(
+            "Its process cannot be seen, and may still be working. If it is, the work is done "
+            "twice, and both may write to the same place."
+        )
+    return Question(
+        title="Requeue this job?",
+        effects=effects,
+        yes="Requeue job",
+        no="Leave it as it is",
+        css="jr-primary",
+        checkbox="I have checked that its process is gone" if job.status == "lost" else "",
+        refused=refused,
+    )
+
+
+def _ask(owned: OwnedJob, ask: Question, status: int = 200) -> Response:
+    fields = csrf.fields(current_app)
+    return page("confirm.html", status, job=owned.job, ask=ask, csrf_fields=fields)
+
+
+def _requeue(who: Viewer, job: Job, *, confirmed: bool) -> Response | BaseResponse:
+    try:
+        # Not waiting: the page that follows shows the start as it happens.
+        result = requeueing.requeue(
+            who.runtime, job.uuid, actor=who.actor(), confirm_lost=confirmed, wait=False
+        )
+    except (UnknownJobType, ConfigError) as error:
+        return conflict("This app cannot run this job", str(error), job)
+    match result.status:
+        case "not_found":
+            raise NotFound
+        case "not_requeueable":
+            return _not_requeueable(result.job or job)
+        case "already_active":
+            text = "Another job holds its lock key; this one can run again when that has ended."
+            return conflict("The lock is taken", text, job)
+        case _:
+            return redirect(url_for(".detail", uuid=job.uuid, did="requeue"), 303)
+
+
+def _too_late(job: Job) -> Response:
+    return conflict(
+        "The job finished before it could be cancelled",
+        f"It is {words.STATUS_WORDS[job.status].lower()} now, and nothing was changed.",
+        job,
+    )
+
+
+def _not_requeueable(job: Job) -> Response:
+    return conflict(
+        "This job cannot be requeued now",
+        f"It is {words.STATUS_WORDS[job.status].lower()}. A job can be requeued once it has "
+        "failed, was cancelled or interrupted, or is lost.",
+        job,
+    )

@@ -1,0 +1,42 @@
+"""What the viewer has just done, told from what was recorded, not from the address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import request
+from markupsafe import Markup, escape
+
+from flask_jobrunner.model.records import OwnedJob
+from flask_jobrunner.runtime import Runtime
+
+from .format import visible, when
+
+_TEXTS = {
+    ("cancel", "cancelled"): "Job cancelled",
+    ("cancel", "cancel_requested"): "Cancel requested",
+    ("requeue", "queued"): "Job requeued",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """One deed: what, who, when."""
+
+    tone: str
+    text: Markup
+
+
+def what_was_done(runtime: Runtime, owned: OwnedJob) -> Done | None:
+    """The deed that the address names, if the job's events have it."""
+    action = request.args.get("did")
+    if action not in ("cancel", "requeue"):
+        return None
+    events = [event for event in runtime.events.of(owned.job.id) if event.action == action]
+    if not events:
+        return None
+    event = events[-1]
+    what = _TEXTS.get((action, event.to_status or ""), "Done")
+    by = f" by {visible(event.actor)}" if event.actor else ""
+    text = escape(f"{what}{by}, ") + when(event.at, runtime.config.timezone)
+    return Done(tone="succeeded", text=text)

@@ -1,0 +1,79 @@
+"""What polls get: the pieces that changed, or 204."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from flask import Response, redirect, request, url_for
+from werkzeug.wrappers import Response as BaseResponse
+
+from flask_jobrunner.model.records import OwnedJob
+
+from . import job_list, log_panel, polling, query
+from .access import Viewer, viewer
+from .job_page import job_page, read_at
+from .log_panel import LogPanel
+from .progress import progress_tag
+from .rendering import OOB, fragment, nothing_new
+
+
+def list_live() -> Response | BaseResponse:
+    """Cells of the rows that were active, and how many jobs are new."""
+    status = query.status()
+    if "HX-Request" not in request.headers:
+        return redirect(url_for(".index", status=None if status is None else str(status)), 303)
+    who = viewer()
+    who.demand("view_list")
+    shown = query.uuids("a", most=job_list.PAGE_SIZE)
+    newest, seen = query.number("n"), query.tag("v")
+    found = who.runtime.jobs.get_many(shown) if shown else {}
+    jobs = [job for uuid in shown if (job := found.get(uuid)) and who.sees(job)]
+    news = job_list.news(who.runtime, job_list.narrow(who.scope, status), newest)
+    if job_list.tag(jobs, news) == seen:
+        return nothing_new()
+    now = datetime.now(UTC)
+    return fragment(
+        "_list_live.html",
+        now=now,
+        oob=OOB,
+        rows=job_list.rows(who.runtime, jobs, now),
+        news=news,
+        newest_url=url_for(".index", status=None if status is None else str(status)),
+        poll=polling.list_poll(who.runtime, jobs, status, newest, news=news),
+    )
+
+
+def job_live(uuid: UUID) -> Response | BaseResponse:
+    """New log lines and changed pieces of one job. The last answer has no trigger."""
+    if "HX-Request" not in request.headers:
+        return redirect(url_for(".detail", uuid=uuid), 303)
+    who = viewer()
+    owned = who.look(str(uuid))
+    log = _log(who, owned, query.number("c") or 0)
+    progress = query.tag("p") != progress_tag(owned.job)
+    state = query.number("v") != owned.row_version
+    news = bool(log.lines) or progress or state
+    now = owned.now / 1_000_000
+    quiet = 0.0 if news else now - (query.number("q", high=int(now)) or 0)
+    poll = polling.job_poll(who.runtime, owned, log.cursor, quiet=quiet)
+    more = polling.goes_on(who.runtime, owned, log.cursor)
+    if more and not news and request.args.get("i") == poll.seconds:
+        return nothing_new()
+    # The end is shown whole: whatever a lost answer may have left out is there.
+    state = state or not more
+    return fragment(
+        "_live.html",
+        now=read_at(owned),
+        oob=OOB,
+        job=owned.job,
+        page=job_page(who, owned, log, poll if more else None, whole=state),
+        progress_changed=progress or state,
+        state_changed=state,
+    )
+
+
+def _log(who: Viewer, owned: OwnedJob, cursor: int) -> LogPanel:
+    if not who.may("view_log", owned):
+        return LogPanel(forbidden=True, cursor=owned.log_seq)
+    return log_panel.following(who.runtime, owned, cursor)

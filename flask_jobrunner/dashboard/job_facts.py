@@ -1,0 +1,71 @@
+"""The facts beside a job, label by label; what is not set is left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from flask_jobrunner.model import words
+from flask_jobrunner.model.records import Attempt, OwnedJob
+
+from .format import Clock, running_for, thousands, visible
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """One labelled value."""
+
+    label: str
+    text: str = ""
+    clock: Clock | None = None
+    code: bool = False
+
+
+def facts(owned: OwnedJob, attempt: Attempt | None, now: datetime) -> list[Fact]:
+    """The facts, in the order in which they matter."""
+    job = owned.job
+    told = [
+        Fact(label="Started by", text=job.actor or ""),
+        Fact(label="Owner", text=job.owner or ""),
+        Fact(label="Reference", text=job.reference or ""),
+        Fact(label="Lock key", text=job.lock_key or "", code=True),
+        Fact(label="Attempt", text=str(job.attempt)),
+        _wait(owned, now),
+        _run(owned, now),
+        Fact(label="Warnings", text=_count(job.warning_count)),
+        Fact(label="Errors", text=_count(job.error_count)),
+        Fact(label="Worker", text=_worker(attempt)),
+        Fact(label="Revision", text=owned.revision or "", code=True),
+        Fact(label="Reason", text=job.error_reason_code or "", code=True),
+    ]
+    shown = [fact for fact in told if fact.text or fact.clock]
+    return [Fact(label=f.label, text=visible(f.text), clock=f.clock, code=f.code) for f in shown]
+
+
+def _wait(owned: OwnedJob, now: datetime) -> Fact:
+    job = owned.job
+    if job.started_at is None and job.is_active:
+        return Fact(label="Waiting", clock=running_for(job.queued_at, now))
+    waited = words.between(job.queued_at, job.started_at or job.finished_at)
+    return Fact(label="Waited", text="" if waited is None else words.duration(waited))
+
+
+def _run(owned: OwnedJob, now: datetime) -> Fact:
+    job = owned.job
+    if job.started_at is None:
+        return Fact(label="Ran")
+    if job.finished_at is None:
+        return Fact(label="Running", clock=running_for(job.started_at, now))
+    ran = words.between(job.started_at, job.finished_at) or 0
+    return Fact(label="Ran", text=words.duration(ran))
+
+
+def _count(number: int) -> str:
+    return f"{thousands(number)} in the log" if number else ""
+
+
+def _worker(attempt: Attempt | None) -> str:
+    if attempt is None or attempt.worker.pid is None:
+        return ""
+    host = f"{attempt.worker.host}, " if attempt.worker.host else ""
+    return f"{host}pid {attempt.worker.pid}"

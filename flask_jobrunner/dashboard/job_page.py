@@ -1,0 +1,168 @@
+"""What the page of one job shows, gathered once for the page and for its polls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from flask import url_for
+from markupsafe import Markup
+
+from flask_jobrunner.model import words
+from flask_jobrunner.model.records import Attempt, Job, OwnedJob
+from flask_jobrunner.model.statuses import REQUEUEABLE
+from flask_jobrunner.protocol.encoding import decode_json
+from flask_jobrunner.protocol.redact import mask_text
+
+from . import job_facts, notices, timeline
+from .access import Viewer
+from .format import Value, epoch_ms, json_value, running_for, visible
+from .job_facts import Fact
+from .log_panel import LogPanel
+from .notices import Notice
+from .polling import Poll
+from .progress import ProgressView, progress_view
+from .timeline import AttemptView, Entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """One deed that the viewer may do now."""
+
+    label: str
+    url: str
+    css: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorView:
+    """Why a job ended badly."""
+
+    kind: str
+    message: str
+    code: str
+    trace: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobPage:
+    """Everything that the templates of one job read."""
+
+    sentence: str
+    announcement: str
+    notices: list[Notice]
+    progress: ProgressView | None
+    log: LogPanel
+    poll: Poll | None
+    actions: list[Action] = field(default_factory=list)
+    read_only: bool = False
+    facts: list[Fact] = field(default_factory=list)
+    timeline: list[Entry] = field(default_factory=list)
+    attempts: list[AttemptView] = field(default_factory=list)
+    payload: Value | None = None
+    result: Value | None = None
+    error: ErrorView | None = None
+
+
+def job_page(
+    viewer: Viewer, owned: OwnedJob, log: LogPanel, poll: Poll | None, *, whole: bool
+) -> JobPage:
+    """The page; without `whole` only what changes while nothing but progress moves."""
+    runtime, job, now = viewer.runtime, owned.job, read_at(owned)
+    progress = progress_view(job, now)
+    if not whole:
+        return JobPage(
+            sentence="",
+            announcement="",
+            notices=notices.notices(owned, now, [], []),
+            progress=progress,
+            log=log,
+            poll=poll,
+        )
+    attempts, events = runtime.attempts.of(job.id), runtime.events.of(job.id)
+    current = next((a for a in attempts if a.attempt == job.attempt), None)
+    actions = allowed_actions(viewer, owned)
+    keys = runtime.config.redact_keys
+    visible_values = viewer.may("view_payload", owned)
+    return JobPage(
+        sentence=sentence(job, now, current),
+        announcement=f"{words.STATUS_WORDS[job.status]}. {words.sentence(job, now, current)}",
+        notices=notices.notices(owned, now, events, attempts),
+        progress=progress,
+        log=log,
+        poll=poll,
+        actions=actions,
+        read_only=not actions and possible_actions(job) != [],
+        facts=job_facts.facts(owned, current, now),
+        timeline=timeline.entries(events),
+        attempts=timeline.attempt_views(attempts, job, now, keys),
+        payload=_payload(job, keys, shown=visible_values),
+        result=_result(owned, keys, shown=visible_values),
+        error=_error(job, current, keys),
+    )
+
+
+def read_at(owned: OwnedJob) -> datetime:
+    """The database's clock when the row was read: durations on the page are measured with it."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=owned.now)
+
+
+def sentence(job: Job, now: datetime, attempt: Attempt | None) -> Markup | str:
+    """Where the job stands; a duration in it that still grows is marked for the page to tick."""
+    text = visible(words.sentence(job, now, attempt))
+    since = job.started_at or job.queued_at
+    if not job.is_active:
+        return text
+    shown = words.duration(words.between(since, now) or 0)
+    before, found, after = text.partition(shown)
+    if not found:
+        return text
+    clock = running_for(since, now)
+    return Markup('{}<span data-since="{}">{}</span>{}').format(
+        before, epoch_ms(since), clock.text, after
+    )
+
+
+def possible_actions(job: Job) -> list[tuple[str, str, str]]:
+    """(action, label, class) of what could be done to a job of this status."""
+    if job.status in ("queued", "running"):
+        return [("cancel", "Cancel job", "jr-quiet-danger")]
+    if job.status in REQUEUEABLE or job.status == "lost":
+        return [("requeue", "Requeue job", "jr-primary")]
+    return []
+
+
+def allowed_actions(viewer: Viewer, owned: OwnedJob) -> list[Action]:
+    """The possible actions that this viewer may do."""
+    return [
+        Action(label=label, url=url_for(f".{action}", uuid=owned.job.uuid), css=css)
+        for action, label, css in possible_actions(owned.job)
+        if viewer.may(action, owned)
+    ]
+
+
+def _payload(job: Job, keys: Sequence[str], *, shown: bool) -> Value:
+    if not shown:
+        return Value(id="jr-payload", hidden=True)
+    return json_value("jr-payload", job.payload, keys, absent="This job was given no payload")
+
+
+def _result(owned: OwnedJob, keys: Sequence[str], *, shown: bool) -> Value | None:
+    if owned.result_json is None:
+        return None
+    if not shown:
+        return Value(id="jr-result-value", hidden=True)
+    return json_value("jr-result-value", decode_json(owned.result_json), keys)
+
+
+def _error(job: Job, attempt: Attempt | None, keys: Sequence[str]) -> ErrorView | None:
+    trace = attempt.traceback if attempt is not None else None
+    if job.is_active or not (job.error_class or job.error_message or trace):
+        return None
+    return ErrorView(
+        kind=visible(job.error_class or ""),
+        message=visible(mask_text(job.error_message or "", keys)),
+        code=job.error_reason_code or "",
+        trace=visible(mask_text(trace or "", keys)),
+    )

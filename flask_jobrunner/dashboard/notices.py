@@ -1,0 +1,106 @@
+"""What a reader should know before anything else; each is shown only while it is true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from flask_jobrunner.model import words
+from flask_jobrunner.model.records import Attempt, Event, OwnedJob
+from flask_jobrunner.protocol.redact import mask_text
+
+from .format import visible
+
+WAITED_LONG = 10.0
+"""Seconds after which a queued job owes an explanation."""
+MESSAGE_SHOWN = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """One coloured line; `tone` is the status whose colours it wears."""
+
+    tone: str
+    text: str
+    title: str = ""
+    anchor: str = ""
+    link: str = ""
+
+
+def notices(
+    owned: OwnedJob, now: datetime, events: Sequence[Event], attempts: Sequence[Attempt]
+) -> list[Notice]:
+    """The notices that are true now, most urgent first."""
+    found = [_late(owned), _waiting(owned, now), _stopping(owned, events), _ended(owned, attempts)]
+    return [notice for notice in found if notice is not None]
+
+
+def _late(owned: OwnedJob) -> Notice | None:
+    if not owned.job.is_stale or owned.heartbeat is None:
+        return None
+    silent = words.duration(round((owned.now - owned.heartbeat) / 1_000_000))
+    return Notice(
+        tone="cancel_requested",
+        title=f"The worker has not reported for {silent}.",
+        text="It may be busy, or gone; the job goes on as running until that is known.",
+    )
+
+
+def _waiting(owned: OwnedJob, now: datetime) -> Notice | None:
+    job = owned.job
+    if job.status != "queued" or owned.claim_deadline is None:
+        return None
+    if (now - job.queued_at).total_seconds() < WAITED_LONG:
+        return None
+    left = (_time(owned.claim_deadline) - now).total_seconds()
+    if left <= 0:
+        return None
+    return Notice(
+        tone="queued",
+        title="No process has taken this job yet.",
+        text=f"If none does within {words.duration(round(left))}, it ends as failed.",
+    )
+
+
+def _stopping(owned: OwnedJob, events: Sequence[Event]) -> Notice | None:
+    job = owned.job
+    if job.status == "cancel_requested":
+        asked = next((e for e in reversed(events) if e.to_status == job.status), None)
+        by = f" by {visible(asked.actor)}" if asked is not None and asked.actor else ""
+        return Notice(
+            tone="cancel_requested",
+            title=f"Cancel requested{by}.",
+            text="The job stops at its next checkpoint; work already done is kept.",
+        )
+    if job.status == "running" and job.stop_reason is not None:
+        return Notice(
+            tone="cancel_requested",
+            title="The job was asked to stop.",
+            text=f"The reason: {words.STOP_WORDS[job.stop_reason]}.",
+        )
+    return None
+
+
+def _ended(owned: OwnedJob, attempts: Sequence[Attempt]) -> Notice | None:
+    job = owned.job
+    if job.status not in ("failed", "interrupted", "lost"):
+        return None
+    text = mask_text((job.error_message or "").strip())
+    first = text.splitlines()[0] if text else ""
+    if len(first) > MESSAGE_SHOWN:
+        first = first[:MESSAGE_SHOWN] + "…"
+    ran = any(a.attempt == job.attempt for a in attempts)
+    if not (job.error_class or first):
+        return None
+    return Notice(
+        tone=job.status,
+        title=visible(f"{job.error_class}:" if job.error_class else ""),
+        text=visible(first),
+        anchor="jr-error" if ran else "",
+        link="Show the error" if ran else "",
+    )
+
+
+def _time(microseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)

@@ -1,0 +1,122 @@
+"""Error pages inside the frame: what happened, and the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Response, current_app, make_response, request, url_for
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+
+from flask_jobrunner.model.errors import DatabaseAway
+from flask_jobrunner.model.records import Job
+
+from .access import AUTHORIZE_EXAMPLE, NotConfigured
+from .csrf import CrossOrigin
+from .rendering import FRAGMENT_HEADER, page
+
+RETRY_AFTER = 5
+"""Seconds after which a page that found the database busy is worth asking for again."""
+FRAGMENTS = frozenset({"list_live", "job_live"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What an error page says."""
+
+    title: str
+    texts: list[str]
+    url: str
+    link: str = "To the list of jobs"
+    job: Job | None = None
+    code: str | None = None
+
+
+def http_problem(error: HTTPException) -> Any:
+    """A page for 4xx; a poll gets the status alone, for its script to act on."""
+    if is_fragment():
+        response = make_response("", error.code or 500)
+        response.headers[FRAGMENT_HEADER] = "1"
+        return response
+    if isinstance(error, NotConfigured):
+        return _not_configured(error)
+    response = page("error.html", error.code or 500, problem=_describe(error))
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        response.headers["Allow"] = ", ".join(sorted(error.valid_methods))
+    return response
+
+
+def database_problem(error: Exception) -> Response:
+    """503: nothing was changed, and asking again is right."""
+    if is_fragment():
+        response = make_response("", 503)
+        response.headers[FRAGMENT_HEADER] = "1"
+    else:
+        response = page("error.html", 503, problem=_database(error))
+    response.headers["Retry-After"] = str(RETRY_AFTER)
+    return response
+
+
+def conflict(title: str, text: str, job: Job) -> Response:
+    """409: the job moved on before the deed could be done."""
+    problem = Problem(
+        title=title, texts=[text], job=job, url=url_for(".detail", uuid=job.uuid), link="To the job"
+    )
+    return page("error.html", 409, problem=problem)
+
+
+def is_fragment() -> bool:
+    """Whether the request is a poll."""
+    return (request.endpoint or "").rpartition(".")[2] in FRAGMENTS
+
+
+def _describe(error: HTTPException) -> Problem:
+    url = url_for(".index")
+    if isinstance(error, CrossOrigin):
+        return Problem(
+            title="This request was refused",
+            texts=["Nothing was changed.", error.failed, error.advice],
+            url=url,
+        )
+    if isinstance(error, NotFound):
+        return Problem(
+            title="No such job",
+            texts=["This job was deleted, or never existed, or is not one that you may see."],
+            url=url,
+        )
+    titles = {400: "This address is not right", 403: "You may not do this"}
+    return Problem(
+        title=titles.get(error.code or 0, error.name),
+        texts=[error.description or "", *_advice(error.code)],
+        url=url,
+    )
+
+
+def _advice(code: int | None) -> list[str]:
+    if code == 403:
+        return ["Ask whoever runs this application for the permission."]
+    return []
+
+
+def _database(error: Exception) -> Problem:
+    away = isinstance(error, DatabaseAway)
+    reason = "It cannot be reached right now." if away else "Others keep it locked right now."
+    return Problem(
+        title="The database does not answer",
+        texts=[f"{reason} Nothing was changed, and jobs that run go on.", "Try again in a moment."],
+        url=request.script_root + request.full_path.rstrip("?"),
+        link="Try again",
+    )
+
+
+def _not_configured(error: NotConfigured) -> Any:
+    if not current_app.debug:
+        return error.get_response()
+    problem = Problem(
+        title="This dashboard is closed",
+        texts=["The app has not said who may see it. Add this to it, with a rule of your own:"],
+        code=AUTHORIZE_EXAMPLE,
+        url=f"{request.script_root}/",
+        link=f"Back to {current_app.name}",
+    )
+    return page("error.html", 403, problem=problem)

@@ -1,0 +1,139 @@
+"""Templates in an environment of our own, derived from the host's.
+
+The host may have autoescape off, other delimiters, or undefined names that pass silently;
+none of that may reach our pages. Its globals, filters and template overrides still do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from flask import Flask, Response, make_response, request, url_for
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from flask_jobrunner.model.words import STATUS_WORDS
+from flask_jobrunner.runtime import current_runtime
+
+from . import access
+from . import format as formatting
+
+FRAGMENT_HEADER = "X-Jobrunner-Fragment"
+OOB = Markup(' hx-swap-oob="true"')
+HTMX_CONFIG = json.dumps(
+    {
+        "allowEval": False,
+        "allowScriptTags": False,
+        "includeIndicatorStyles": False,
+        "selfRequestsOnly": True,
+        "historyCacheSize": 0,
+        "defaultSwapStyle": "outerHTML",
+        "timeout": 10000,
+        "ignoreTitle": True,
+    }
+)
+STATIC = Path(__file__).parent.parent / "static"
+
+_environments: WeakKeyDictionary[Flask, Environment] = WeakKeyDictionary()
+
+
+def page(template: str, status: int = 200, **context: Any) -> Response:
+    """A whole page."""
+    return make_response(render(template, **context), status)
+
+
+def fragment(template: str, **context: Any) -> Response:
+    """A piece of a page for a poll, with the header that tells it from a login page."""
+    response = make_response(render(template, **context))
+    response.headers[FRAGMENT_HEADER] = "1"
+    return response
+
+
+def nothing_new() -> Response:
+    """The answer to a poll with nothing to show."""
+    response = make_response("", 204)
+    response.headers[FRAGMENT_HEADER] = "1"
+    return response
+
+
+def render(template: str, **context: Any) -> str:
+    """The text of a template, in `now` (the time of reading) and the configured zone."""
+    runtime = current_runtime()
+    app = runtime.app
+    environment = _environments.get(app)
+    if environment is None:
+        environment = _environments[app] = make_environment(app)
+    now = context.pop("now", None) or datetime.now(UTC)
+    zone = runtime.config.timezone
+    values = {
+        "asset": asset,
+        "authorize_example": access.AUTHORIZE_EXAMPLE,
+        "here": request.script_root + request.full_path.rstrip("?"),
+        "home_name": app.name,
+        "home_url": f"{request.script_root}/",
+        "htmx_config": HTMX_CONFIG,
+        "now": now,
+        "oob": Markup(""),
+        "open_for_development": access.open_for_development(),
+        "version": package_version(),
+        "zone": now.astimezone(zone).tzname(),
+        "when": partial(formatting.when, zone=zone),
+    }
+    return environment.get_template(f"flask_jobrunner/{template}").render(values | context)
+
+
+def make_environment(app: Flask) -> Environment:
+    """The host's environment with our own rules for escaping, syntax and missing names."""
+    environment = app.jinja_env.overlay(
+        block_start_string="{%",
+        block_end_string="%}",
+        variable_start_string="{{",
+        variable_end_string="}}",
+        comment_start_string="{#",
+        comment_end_string="#}",
+        line_statement_prefix=None,
+        line_comment_prefix=None,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+        undefined=StrictUndefined,
+        autoescape=True,
+    )
+    # An overlay shares these with the host, who must not find our filters among its own.
+    environment.globals = dict(environment.globals)
+    environment.filters = environment.filters | {
+        "chunk_size": formatting.chunk_size,
+        "epoch_ms": formatting.epoch_ms,
+        "iso": formatting.iso,
+        "name": formatting.name,
+        "short": formatting.short,
+        "thousands": formatting.thousands,
+        "word": lambda status: STATUS_WORDS[status],
+    }
+    return environment
+
+
+def asset(filename: str) -> str:
+    """The address of one of our files; it changes with the content."""
+    return url_for(".static", filename=filename, v=_digest(filename))
+
+
+@lru_cache(maxsize=32)
+def _digest(filename: str) -> str:
+    return hashlib.sha256((STATIC / filename).read_bytes()).hexdigest()[:12]
+
+
+@lru_cache(maxsize=1)
+def package_version() -> str:
+    """The installed version, or a word where the package runs from a checkout."""
+    try:
+        return version("flask-jobrunner")
+    except PackageNotFoundError:
+        return "(checkout)"

@@ -1,0 +1,99 @@
+"""The pages one can open: the list, one job, its log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from flask import Response, current_app, redirect, url_for
+from werkzeug.wrappers import Response as BaseResponse
+
+from flask_jobrunner.model.errors import InvalidPayload
+from flask_jobrunner.model.records import Page
+from flask_jobrunner.model.statuses import JobStatus
+from flask_jobrunner.repositories.listing import JobFilter
+from flask_jobrunner.runtime import Runtime
+
+from . import job_list, log_panel, polling, query
+from .access import viewer
+from .did import what_was_done
+from .empty import snippet
+from .job_page import job_page, read_at
+from .log_panel import LogPanel
+from .rendering import page
+
+
+def index() -> Response:
+    """The list, newest first."""
+    who = viewer()
+    who.demand("view_list")
+    status, cursor = query.status(), query.cursor("cursor")
+    wanted = job_list.narrow(who.scope, status)
+    found = find_page(who.runtime, wanted, cursor)
+    counts = who.runtime.listing.counts(job_list.narrow(who.scope, None))
+    now = datetime.now(UTC)
+    newest = job_list.newest_id(found, first_page=found.previous_cursor is None)
+    return page(
+        "list.html",
+        now=now,
+        rows=job_list.rows(who.runtime, found.jobs, now),
+        filters=job_list.filter_links(counts, status),
+        filtered=status is not None and any(counts.values()),
+        page_size=job_list.PAGE_SIZE,
+        news="",
+        newest_url=url_for(".index", status=None if status is None else str(status)),
+        newer_url=_page_url(status, found.previous_cursor),
+        older_url=_page_url(status, found.next_cursor),
+        poll=polling.list_poll(who.runtime, found.jobs, status, newest, news=""),
+        snippet=snippet(who.runtime, current_app.name),
+    )
+
+
+def detail(uuid: UUID) -> Response | BaseResponse:
+    """One job; with `line`, that line on the page that has room for it."""
+    line = query.number("line", low=1)
+    if line is not None:
+        # The browser carries the fragment of the old address, #L5000, over to the new one.
+        return redirect(url_for(".log", uuid=uuid, line=line), 303)
+    who = viewer()
+    owned = who.look(str(uuid))
+    may_read = who.may("view_log", owned)
+    log = log_panel.tail(who.runtime, owned) if may_read else LogPanel(forbidden=True)
+    poll = None
+    if polling.goes_on(who.runtime, owned, log.cursor if may_read else owned.log_seq):
+        poll = polling.job_poll(who.runtime, owned, log.cursor, quiet=0)
+    return page(
+        "detail.html",
+        now=read_at(owned),
+        job=owned.job,
+        page=job_page(who, owned, log, poll, whole=True),
+        did=what_was_done(who.runtime, owned),
+    )
+
+
+def log_window(uuid: UUID) -> Response:
+    """A part of the log, for reading, linking and paging without a script."""
+    who = viewer()
+    owned = who.find(str(uuid))
+    who.demand("view_log", owned)
+    line, before = query.number("line", low=1), query.number("before", low=1)
+    return page(
+        "log.html",
+        now=read_at(owned),
+        job=owned.job,
+        log=log_panel.window(who.runtime, owned, line=line, before=before),
+    )
+
+
+def find_page(runtime: Runtime, wanted: JobFilter, cursor: str | None) -> Page:
+    """A page of the list; a cursor that is none of ours is a 400."""
+    try:
+        return runtime.listing.find(wanted, cursor=cursor, limit=job_list.PAGE_SIZE)
+    except InvalidPayload:
+        query.refuse("cursor", "a cursor of a page")
+
+
+def _page_url(status: JobStatus | None, cursor: str | None) -> str | None:
+    if cursor is None:
+        return None
+    return url_for(".index", status=None if status is None else str(status), cursor=cursor)
