@@ -16,6 +16,7 @@ from typing import Any
 
 from flask import Flask, current_app
 from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from flask_jobrunner import Job, JobContext, JobRunner, process_role
@@ -39,7 +40,7 @@ class Entry(db.Model):  # type: ignore[name-defined,misc]  # made at run time
 
     __tablename__ = "host_entries"
     id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(default="")
+    name: Mapped[str] = mapped_column(String(200), default="")
 
 
 @dataclass(frozen=True)

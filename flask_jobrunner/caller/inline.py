@@ -57,8 +57,8 @@ def run_inline(
         reference=reference,
         actor=actor,
     )
-    fingerprint = runtime.meta.ensure().fingerprint
     refuse_uncommitted(runtime)
+    fingerprint = runtime.meta.ensure().fingerprint
     job = add_or_holder(runtime, new)
     if job.uuid != new.uuid:
         message = already_active(job).message

@@ -63,7 +63,6 @@ def check_can_launch(runtime: Runtime) -> list[str]:
             "The database is in memory, where no other process can see the job. Use a database "
             "file, such as sqlite:///app.db."
         )
-    runtime.meta.ensure()
     return runtime.command()
 
 

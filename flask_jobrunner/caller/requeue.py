@@ -25,6 +25,7 @@ def requeue(
     """See `JobRunner.requeue`."""
     check_can_launch(runtime)
     refuse_uncommitted(runtime)
+    runtime.meta.ensure()
     settled = settle_row(runtime, ref)
     if settled is None:
         return RequeueResult(status="not_found", job=None, message="There is no such job.")

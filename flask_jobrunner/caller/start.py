@@ -55,8 +55,11 @@ def start(
     )
     check_can_launch(runtime)
     if credential is None:
+        # Reads only: on SQLite, the session may hold the one write lock that there is.
+        runtime.meta.check()
         return _start_in_session(runtime, handler, new, session)
     refuse_uncommitted(runtime)
+    runtime.meta.ensure()
     job = add_or_holder(runtime, new)
     if job.uuid != new.uuid:
         return already_active(job)
@@ -115,7 +118,7 @@ def refuse_uncommitted(runtime: Runtime) -> None:
 def _start_in_session(runtime: Runtime, handler: Handler, new: NewJob, session: Any) -> StartResult:
     """Join the host's transaction; launch once its root has committed."""
     connection = join(session, runtime.database.engine, runtime.database.tables.jobs)
-    holder = holder_settled(runtime, new.lock_key) if new.lock_key else None
+    holder = _holder_seen_by(runtime, connection, new.lock_key) if new.lock_key else None
     if holder is not None:
         return already_active(holder)
     job_id = runtime.jobs.add_in(connection, new)
@@ -126,6 +129,15 @@ def _start_in_session(runtime: Runtime, handler: Handler, new: NewJob, session: 
         job=job,
         message=f"{handler.job_type} is launched when the transaction has committed.",
     )
+
+
+def _holder_seen_by(runtime: Runtime, connection: Any, lock_key: str) -> Job | None:
+    holder = holder_settled(runtime, lock_key)
+    if holder is not None:
+        return holder
+    # One that started in this very transaction. Any other that only it sees is an old snapshot.
+    own = runtime.jobs.holder_in(connection, lock_key)
+    return own if own is not None and runtime.jobs.get(own.id) is None else None
 
 
 def _launch_committed(runtime: Runtime, job_id: int) -> None:

@@ -7,7 +7,9 @@ at once however long the busy timeout is.
 
 from __future__ import annotations
 
+import contextlib
 import random
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -203,7 +205,9 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
-    cursor.execute("PRAGMA journal_mode = WAL")
+    # Refused while anybody writes; the file stays as it is until a later connection.
+    with contextlib.suppress(sqlite3.OperationalError):
+        cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()

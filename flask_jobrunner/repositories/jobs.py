@@ -99,6 +99,12 @@ class JobRepository:
         statement = select_jobs(self._database).where(self._database.tables.jobs.c.id == job_id)
         return to_job(connection.execute(statement).mappings().one())
 
+    def holder_in(self, connection: Connection, lock_key: str) -> Job | None:
+        """The job that holds this lock key, as the transaction of `connection` sees it."""
+        key = self._database.tables.jobs.c.active_lock_key == hash_lock_key(lock_key)
+        row = connection.execute(select_jobs(self._database).where(key)).mappings().first()
+        return None if row is None else to_job(row)
+
     def mint(self, job_id: int, attempt: int, credential_hash: str, claim_window: float) -> bool:
         """Give a committed row that has no credential yet its only one, and a deadline."""
         jobs = self._database.tables.jobs

@@ -35,16 +35,13 @@ class MetaRepository:
 
     def ensure(self) -> Meta:
         """The row; raises `SchemaError` when tables are missing or of another version."""
+        return self.check() or self._make()
+
+    def check(self) -> Meta | None:
+        """The row, or None while nobody has made it; writes nothing. Raises as `ensure` does."""
         if self._meta is None:
-            try:
-                meta = self._read() or self._make()
-            except DBAPIError as error:
-                if missing_table(error):
-                    raise SchemaError(
-                        f"The tables of flask_jobrunner are missing: {_HINT}."
-                    ) from error
-                raise
-            if meta.schema_version != SCHEMA_VERSION:
+            meta = self._read()
+            if meta is not None and meta.schema_version != SCHEMA_VERSION:
                 raise SchemaError(
                     f"The tables of flask_jobrunner are version {meta.schema_version}, this code "
                     f"needs version {SCHEMA_VERSION}: {_HINT}."
@@ -54,7 +51,12 @@ class MetaRepository:
 
     def _read(self) -> Meta | None:
         meta = self._database.tables.meta
-        rows = self._database.rows(select(meta.c.schema_version, meta.c.fingerprint))
+        try:
+            rows = self._database.rows(select(meta.c.schema_version, meta.c.fingerprint))
+        except DBAPIError as error:
+            if missing_table(error):
+                raise SchemaError(f"The tables of flask_jobrunner are missing: {_HINT}.") from error
+            raise
         return Meta(**rows[0]) if rows else None
 
     def _make(self) -> Meta:
@@ -71,7 +73,7 @@ class MetaRepository:
         # A conflict: another process was faster, and its row counts.
         with contextlib.suppress(IntegrityError):
             self._database.run(unit)
-        made = self._read()
+        made = self.check()
         if made is None:
             raise SchemaError("The row of the meta table disappeared.")
         return made
