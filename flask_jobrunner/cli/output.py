@@ -72,6 +72,11 @@ def one_line(text: str) -> str:
     return " ".join(safe(text).split())
 
 
+def count(number: int, noun: str) -> str:
+    """`1 line`, `2,000 lines`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _shown(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

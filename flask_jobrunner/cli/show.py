@@ -18,7 +18,7 @@ from flask_jobrunner.runtime import Runtime, current_runtime
 
 from .common import ago, find, job_argument, json_option, masked, moment, now_of, subcommand
 from .log_lines import text_printer
-from .output import echo, echo_json, one_line, safe, status_word
+from .output import count, echo, echo_json, one_line, safe, status_word
 
 LAST_LINES = 10
 
@@ -120,10 +120,10 @@ def _progress(seen: OwnedJob) -> str:
 
 
 def _log(seen: OwnedJob) -> str:
-    counted = [f"{seen.log_seq:,} lines"]
-    for count, name in ((seen.job.warning_count, "warnings"), (seen.job.error_count, "errors")):
-        counted += [f"{count:,} {name}"] if count else []
-    return ", ".join(counted)
+    told = [count(seen.log_seq, "line")]
+    for number, noun in ((seen.job.warning_count, "warning"), (seen.job.error_count, "error")):
+        told += [count(number, noun)] if number else []
+    return ", ".join(told)
 
 
 def _event(event: Event, runtime: Runtime) -> str:
@@ -164,7 +164,8 @@ def _error(runtime: Runtime, seen: OwnedJob, attempts: list[Attempt]) -> list[st
         return []
     trace = attempt.traceback if attempt is not None else None
     kind = f"{job.error_class}: " if job.error_class else ""
-    text = trace or f"{kind}{job.error_message or words.REASON_WORDS.get(job.error_reason_code)}"
+    message = job.error_message or words.REASON_WORDS.get(job.error_reason_code or "", "")
+    text = trace or f"{kind}{message}"
     return safe(masked(runtime, text)).splitlines()
 
 

@@ -12,7 +12,7 @@ from flask_jobrunner.recovery.sweep import SweepResult, sweep_once
 from flask_jobrunner.runtime import current_runtime
 
 from .common import json_option
-from .output import echo, echo_json, remark, status_word
+from .output import count, echo, echo_json, remark, status_word
 
 
 @click.command("sweep", short_help="End jobs whose processes are gone.")
@@ -40,10 +40,9 @@ def command(
 def _tell(result: SweepResult) -> None:
     for uuid, status in result.moved.items():
         echo(f"{uuid}  {status_word(status)}")
-    jobs = "1 active job" if result.looked_at == 1 else f"{result.looked_at:,} active jobs"
-    text = f"Looked at {jobs}: {len(result.moved):,} ended."
+    text = f"Looked at {count(result.looked_at, 'active job')}: {len(result.moved):,} ended."
     if result.reports:
-        text += f" Recorded {result.reports:,} waiting reports."
+        text += f" Recorded {count(result.reports, 'waiting report')}."
     echo(text)
     for uuid in result.failed:
         remark(f"{uuid} could not be judged; the application's log says why.")
