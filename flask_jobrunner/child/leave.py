@@ -45,14 +45,12 @@ def leave(code: int) -> NoReturn:
 
     The outcome is in the database by now, so nothing here can change it.
     """
-    within(THREADS_SECONDS, _join_threads)
+    # As the interpreter does at its end: executors are told to stop, other threads waited for.
+    # There is no public way to either.
+    end_threads = getattr(threading, "_shutdown", None)
+    if end_threads is not None:
+        within(THREADS_SECONDS, end_threads)
     # os._exit would skip the hooks, and with them temporary files and buffered log handlers.
-    within(HOOKS_SECONDS, atexit._run_exitfuncs)  # noqa: SLF001 - there is no public way
+    within(HOOKS_SECONDS, atexit._run_exitfuncs)  # noqa: SLF001 - see above
     flush_output()
     os._exit(code)
-
-
-def _join_threads() -> None:
-    for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.main_thread():
-            thread.join()

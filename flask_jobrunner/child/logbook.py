@@ -74,13 +74,19 @@ class Logbook:
 
     def set_progress(self, progress: Progress) -> None:
         """Replace what the next beat writes as step and progress."""
+        waited = self._progress_waits
         self._progress = progress
         self._progress_waits = True
+        if not waited:
+            self._ring.ring()
 
     def _append(self, line: NewLine, count: int) -> None:
         with self._lock:
+            first = not self._lines
             self._lines.append((line, count))
             self._bytes += count
+        if first:
+            self._ring.ring()
 
     def _beyond_the_limit(self, line: NewLine) -> None:
         if not self.left_out:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import traceback
 from functools import partial
 
@@ -51,6 +52,8 @@ def run_claimed(
     work, watchdog = _surround(runtime, taken, capture, parent, owner)
     outcome = perform(work)
     watchdog.close()
+    # The outcome is known: from here on only a second TERM or a KILL may keep it from the row.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if outcome is None:
         return ExitCode.REFUSED
     flush_output()

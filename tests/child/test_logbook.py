@@ -1,0 +1,108 @@
+"""Bounded in memory, complete in order, explicit about what is missing."""
+
+from __future__ import annotations
+
+from flask_jobrunner.child.logbook import BATCH_ROWS, Logbook
+from flask_jobrunner.child.steady import Alarm, Clock, Worker
+from flask_jobrunner.model.records import NewLine, Progress
+from tests.helpers.waiting import eventually
+
+
+def logbook(*, limit: int = 1 << 30, buffer_bytes: int = 1 << 20) -> Logbook:
+    return Logbook(limit=limit, clock=Clock(), buffer_bytes=buffer_bytes, ring=Alarm())
+
+
+def taken(book: Logbook) -> list[str]:
+    messages = []
+    while lines := book.batch():
+        messages += [line.message for line in lines]
+        book.written()
+    return messages
+
+
+def test_a_batch_stays_the_same_until_it_is_written() -> None:
+    book = logbook()
+    book.add([NewLine("a")])
+    first = list(book.batch())
+    book.add([NewLine("b")])
+    assert book.batch() == first
+    assert book.unsettled
+    book.written()
+    assert [line.message for line in book.batch()] == ["b"]
+
+
+def test_batches_are_bounded_in_rows_and_bytes() -> None:
+    book = logbook(buffer_bytes=64 << 20)
+    book.add(NewLine("") for _ in range(BATCH_ROWS + 5))
+    assert book.has_more
+    assert len(book.batch()) == BATCH_ROWS
+    book.written()
+    assert len(book.batch()) == 5
+    book.written()
+    book.add(NewLine("ä" * 100_000) for _ in range(20))
+    assert len(book.batch()) < 10
+
+
+def test_past_the_limit_one_line_says_so_and_the_rest_is_counted() -> None:
+    book = logbook(limit=1000)
+    book.add(NewLine("x" * 68) for _ in range(30))
+    book.add([NewLine("small")])
+    book.add_own(NewLine("the runner's own"))
+    book.summary()
+    messages = taken(book)
+    assert messages[:10] == ["x" * 68] * 10
+    assert "log is full (1.0 kB" in messages[10]
+    assert messages[11:] == [
+        "the runner's own",
+        "21 lines beyond JOBRUNNER_LOG_MAX_BYTES were not kept.",
+    ]
+
+
+def test_without_anything_left_out_there_is_no_summary() -> None:
+    book = logbook()
+    book.summary()
+    assert not book.waits
+
+
+def test_a_full_buffer_drops_the_oldest_and_says_how_many() -> None:
+    book = logbook(buffer_bytes=10_000)
+    book._patience = 0.05
+    book.add(NewLine(f"{number:0968}") for number in range(15))
+    messages = taken(book)
+    assert messages[0].startswith("5 lines were dropped here")
+    assert [int(message) for message in messages[1:]] == list(range(5, 15))
+    assert book.dropped == 5
+
+
+def test_a_full_buffer_waits_for_the_writer_first() -> None:
+    book = logbook(buffer_bytes=10_000)
+
+    def write() -> None:
+        eventually(lambda: book._bytes > 10_000)
+        while book.batch():
+            book.written()
+
+    writer = Worker(write)
+    writer.start()
+    book.add(NewLine(f"{number:0968}") for number in range(15))
+    eventually(lambda: not writer.alive)
+    assert book.dropped == 0
+
+
+def test_only_the_newest_progress_is_taken() -> None:
+    book = logbook()
+    book.set_progress(Progress(done=1))
+    book.set_progress(Progress(done=2))
+    assert book.waits
+    assert book.take_progress() == Progress(done=2)
+    assert book.take_progress() is None
+    book.progress_not_written()
+    assert book.take_progress() == Progress(done=2)
+
+
+def test_a_refused_batch_is_replaced_by_one_line() -> None:
+    book = logbook()
+    book.add([NewLine("bad"), NewLine("worse")])
+    assert len(book.batch()) == 2
+    book.replace_batch(NewLine("two were lost"))
+    assert taken(book) == ["two were lost"]
