@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# C0 controls other than tab and newline, DEL is harmless; lone surrogates cannot be encoded.
+# PostgreSQL stores no NUL, and no driver can encode a lone surrogate.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -34,18 +34,15 @@ def clean_text(text: str) -> str:
 
 
 def clip_bytes(text: str, limit: int) -> str:
-    """At most `limit` UTF-8 bytes of `text`, cut on a character boundary."""
-    data = text.encode("utf-8", "replace")
-    if len(data) <= limit:
-        return text
-    return data[:limit].decode("utf-8", "ignore")
+    """At most `limit` UTF-8 bytes of `text`, cut on a character boundary; surrogates become `?`."""
+    return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
 def safe_repr(value: object, limit: int = 2000) -> str:
     """`repr(value)`, cleaned and clipped; never raises."""
     try:
         text = repr(value)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - a repr may do anything
         text = f"<{type(value).__qualname__} whose repr raised {type(error).__name__}>"
     return clip_bytes(clean_text(text), limit)
 
@@ -63,7 +60,7 @@ def encode_json(
     `default` turns what JSON does not know into what it does (Flask's `app.json.default` takes
     dates, UUIDs, Decimals and dataclasses). Raises `NotEncodable` with the place of the fault.
     """
-    ready = _checked(value, max_depth, default, what)
+    ready = _Copier(max_bytes, default, what).copy(value, max_depth, what)
     try:
         text = json.dumps(ready, allow_nan=False, separators=(",", ":"))
     except (ValueError, RecursionError, TypeError) as error:
@@ -75,23 +72,63 @@ def encode_json(
     return text
 
 
-def _checked(value: Any, depth: int, default: Callable[[Any], Any] | None, where: str) -> Any:
-    """A copy with clean strings; raises at the first thing JSON cannot hold exactly."""
-    if value is None or isinstance(value, (bool, str, int, float)):
-        return _scalar(value, where)
-    if depth <= 0:
-        raise NotEncodable(f"{where} is nested too deeply")
-    if isinstance(value, dict):
-        return {
-            _key(key, where): _checked(item, depth - 1, default, f"{where}[{safe_repr(key, 40)}]")
-            for key, item in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [
-            _checked(item, depth - 1, default, f"{where}[{index}]")
-            for index, item in enumerate(value)
-        ]
-    return _converted(value, depth, default, where)
+class _Copier:
+    """Copies a value with clean strings; raises at the first thing JSON cannot hold exactly."""
+
+    def __init__(self, max_bytes: int, default: Callable[[Any], Any] | None, what: str) -> None:
+        self._max_bytes = max_bytes
+        self._default = default
+        self._what = what
+        # Each value takes a byte or more. Counted, because containers that share others may hold
+        # more values than there are atoms, and a copy would never end.
+        self._room = max_bytes
+        self._open: set[int] = set()
+
+    def copy(self, value: Any, depth: int, where: str) -> Any:
+        """`value` as dicts, lists and scalars; `where` is its place, for the error."""
+        self._room -= 1
+        if self._room < 0:
+            raise NotEncodable(
+                f"{self._what} holds more values than fit into {self._max_bytes:,} bytes",
+                "too_large",
+            )
+        if value is None or isinstance(value, (bool, str, int, float)):
+            return _scalar(value, where)
+        if depth <= 0:
+            raise NotEncodable(f"{where} is nested too deeply")
+        if id(value) in self._open:
+            raise NotEncodable(f"{where} contains itself")
+        self._open.add(id(value))
+        try:
+            return self._container(value, depth - 1, where)
+        finally:
+            self._open.discard(id(value))
+
+    def _container(self, value: Any, depth: int, where: str) -> Any:
+        if isinstance(value, dict):
+            return self._mapping(value, depth, where)
+        if isinstance(value, (list, tuple)):
+            return [self.copy(item, depth, f"{where}[{index}]") for index, item in enumerate(value)]
+        return self.copy(self._converted(value, where), depth, where)
+
+    def _mapping(self, value: dict[Any, Any], depth: int, where: str) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, item in value.items():
+            name = _key(key, where)
+            if name in result:
+                raise NotEncodable(f"{where} has the key {safe_repr(name, 60)} twice")
+            result[name] = self.copy(item, depth, f"{where}[{safe_repr(key, 40)}]")
+        return result
+
+    def _converted(self, value: Any, where: str) -> Any:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        refusal = NotEncodable(f"{where} is a {kind}, which JSON cannot hold")
+        if self._default is None:
+            raise refusal
+        try:
+            return self._default(value)
+        except Exception as error:
+            raise refusal from error
 
 
 def _scalar(value: str | float | None, where: str) -> Any:
@@ -105,7 +142,7 @@ def _scalar(value: str | float | None, where: str) -> Any:
             raise NotEncodable(f"{where} is an integer of {value.bit_length():,} bits")
         return int(value)
     if not math.isfinite(value):
-        raise NotEncodable(f"{where} is {value!r}, which JSON has no word for")
+        raise NotEncodable(f"{where} is {float(value)!r}, which JSON has no word for")
     return float(value)
 
 
@@ -115,18 +152,7 @@ def _key(key: Any, where: str) -> str:
             f"{where} has the key {safe_repr(key, 60)}: keys must be strings, "
             "or two of them may become one"
         )
-    return clean_text(str(key))
-
-
-def _converted(value: Any, depth: int, default: Callable[[Any], Any] | None, where: str) -> Any:
-    name = f"{type(value).__module__}.{type(value).__qualname__}"
-    if default is None:
-        raise NotEncodable(f"{where} is a {name}, which JSON cannot hold")
-    try:
-        converted = default(value)
-    except TypeError as error:
-        raise NotEncodable(f"{where} is a {name}, which JSON cannot hold") from error
-    return _checked(converted, depth - 1, default, where)
+    return clean_text(str.__str__(key))
 
 
 def decode_json(text: str | None) -> Any:
@@ -141,7 +167,19 @@ def decode_json(text: str | None) -> Any:
 
 def decode_strict(text: str) -> Any:
     """`text` as JSON; refuses NaN, infinities and duplicate keys with `ValueError`."""
-    return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    return json.loads(
+        text,
+        parse_constant=_no_constant,
+        parse_float=_finite,
+        object_pairs_hook=_no_duplicates,
+    )
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is beyond what a float can hold")
+    return number
 
 
 def _no_constant(name: str) -> Any:
