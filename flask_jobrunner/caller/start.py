@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from flask_jobrunner.handlers import Handler
-from flask_jobrunner.model.errors import UncommittedChanges
+from flask_jobrunner.model.errors import LockBusy, UncommittedChanges
 from flask_jobrunner.model.records import Job, NewJob
 from flask_jobrunner.model.results import StartResult
 from flask_jobrunner.protocol.envelope import hash_credential, new_credential
@@ -87,12 +87,14 @@ def add_or_holder(runtime: Runtime, new: NewJob) -> Job:
 
 
 def _last_holder(runtime: Runtime, new: NewJob) -> Job:
-    from flask_jobrunner.model.errors import LockBusy
-
     holder = runtime.jobs.holder(new.lock_key or "")
     if holder is None:
-        raise LockBusy(f"The lock key {new.lock_key!r} changes hands too fast; try again.")
+        raise _too_fast(new)
     return holder.job
+
+
+def _too_fast(new: NewJob) -> LockBusy:
+    return LockBusy(f"The lock key {new.lock_key!r} changes hands too fast; try again.")
 
 
 def already_active(holder: Job) -> StartResult:
@@ -118,10 +120,16 @@ def refuse_uncommitted(runtime: Runtime) -> None:
 def _start_in_session(runtime: Runtime, handler: Handler, new: NewJob, session: Any) -> StartResult:
     """Join the host's transaction; launch once its root has committed."""
     connection = join(session, runtime.database.engine, runtime.database.tables.jobs)
-    holder = _holder_seen_by(runtime, connection, new.lock_key) if new.lock_key else None
-    if holder is not None:
-        return already_active(holder)
-    job_id = runtime.jobs.add_in(connection, new)
+    job_id = None
+    for _ in (1, 2):
+        holder = _holder_seen_by(runtime, connection, new.lock_key) if new.lock_key else None
+        if holder is not None:
+            return already_active(holder)
+        job_id = runtime.jobs.join_in(connection, new)
+        if job_id is not None:
+            break
+    if job_id is None:
+        raise _too_fast(new)
     job = runtime.jobs.in_transaction(connection, job_id)
     on_root_commit(session, functools.partial(_launch_committed, runtime, job_id))
     return StartResult(

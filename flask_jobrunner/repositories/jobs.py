@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Insert, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from flask_jobrunner.model.records import Job, NewJob, OwnedJob
@@ -22,6 +23,16 @@ MINT_GRACE = 10
 def hash_lock_key(lock_key: str) -> str:
     """What is compared: exact bytes, whatever the database's collation."""
     return hashlib.sha256(lock_key.encode("utf-8")).hexdigest()
+
+
+def insert_unless_held(database: Database) -> Insert:
+    """An insert that does nothing where the lock key is taken; it waits for whoever takes it."""
+    jobs, columns = database.tables.jobs, ["active_lock_key"]
+    if database.dialect == "postgresql":
+        return postgresql.insert(jobs).on_conflict_do_nothing(index_elements=columns)
+    if database.dialect == "sqlite":
+        return sqlite.insert(jobs).on_conflict_do_nothing(index_elements=columns)
+    return insert(jobs).prefix_with("IGNORE")
 
 
 class JobRepository:
@@ -46,9 +57,20 @@ class JobRepository:
 
     def add_in(self, connection: Connection, new: NewJob) -> int:
         """Insert into the transaction that `connection` is in; returns the id."""
+        added = self._add(connection, insert(self._database.tables.jobs), new)
+        return added or 0
+
+    def join_in(self, connection: Connection, new: NewJob) -> int | None:
+        """Insert into the host's transaction; None when an active job holds the lock key.
+
+        Not by an error: on PostgreSQL one would end the host's transaction with all its work.
+        """
+        return self._add(connection, insert_unless_held(self._database), new)
+
+    def _add(self, connection: Connection, statement: Insert, new: NewJob) -> int | None:
         database, now = self._database, self._database.now()
         result = connection.execute(
-            insert(database.tables.jobs).values(
+            statement.values(
                 job_uuid=new.uuid,
                 job_type=new.job_type,
                 status=str(JobStatus.QUEUED),
@@ -81,8 +103,11 @@ class JobRepository:
                 updated_at=now,
             )
         )
-        key = result.inserted_primary_key
-        job_id = int(key[0]) if key else 0
+        # psycopg counts no rows here, and the others answer a key even where they inserted none.
+        key = None if result.rowcount == 0 else result.inserted_primary_key
+        if key is None:
+            return None
+        job_id = int(key[0])
         add_event(
             connection,
             database,

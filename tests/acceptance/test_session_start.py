@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,9 @@ from flask import Flask
 from sqlalchemy.orm import Session
 
 from flask_jobrunner import Job, JobRunnerError, UncommittedChanges
+from flask_jobrunner.model.results import StartResult
 from tests.helpers.hosts import end_processes, host_environment, running_host
-from tests.helpers.waiting import eventually
+from tests.helpers.waiting import eventually, stays
 from tests.host_acts import script
 from tests.host_app import Entry, db, jobs
 
@@ -204,6 +206,35 @@ def test_a_lock_taken_in_the_same_transaction_is_already_active(host: Flask) -> 
     db.session.commit()
     assert ended(first.job).status == "succeeded"
     assert entries() == ["a"]
+
+
+def test_of_two_transactions_that_take_one_lock_the_later_hears_of_the_first(host: Flask) -> None:
+    if db.engine.dialect.name == "sqlite":
+        pytest.skip("on SQLite, two transactions never write at the same time")
+    ours = "host.script", script(("wait_for_cancel",))
+    first = jobs.start(*ours, lock_key="k", session=db.session)
+    answers: list[StartResult] = []
+
+    def later() -> None:
+        with host.app_context():
+            db.session.add(Entry(name="of the later"))
+            db.session.flush()
+            answers.append(jobs.start("host.nothing", lock_key="k", session=db.session))
+            db.session.commit()
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    stays(lambda: not answers, seconds=0.5, message="the later one waits for the first")
+    db.session.commit()
+    thread.join(30)
+
+    assert [answer.status for answer in answers] == ["already_active"]
+    assert answers[0].job is not None
+    assert first.job is not None
+    assert answers[0].job.uuid == first.job.uuid
+    assert entries() == ["of the later"]
+    jobs.cancel(first.job.uuid)
+    ended(first.job)
 
 
 def test_two_phase_commit(host: Flask) -> None:
