@@ -5,11 +5,13 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar
 
 import click
+from flask.cli import ScriptInfo
 
 from flask_jobrunner.caller.inspect import check_ref, look_at
 from flask_jobrunner.model.errors import JobNotFound
@@ -117,7 +119,8 @@ def moment(at: datetime | None, zone: tzinfo) -> str:
 
 def ago(at: datetime, now: datetime) -> str:
     """How long ago, in words."""
-    return f"{duration((now - at).total_seconds())} ago"
+    seconds = max(0, int((now - at).total_seconds()))
+    return f"{seconds} s ago" if seconds < 60 else f"{duration(seconds)} ago"
 
 
 def masked(runtime: Runtime, value: Any) -> Any:
@@ -126,6 +129,9 @@ def masked(runtime: Runtime, value: Any) -> Any:
 
 
 def subcommand(context: click.Context, rest: str) -> str:
-    """`flask jobs REST`, in the words with which this process was called."""
-    parent = context.parent.command_path if context.parent is not None else "flask jobs"
-    return f"{parent} {rest}"
+    """`flask jobs REST`, as this process was called, for people to copy."""
+    info = context.find_object(ScriptInfo)
+    app = info.app_import_path if info is not None else None
+    option = f" --app {shlex.quote(app)}" if app and app != os.environ.get("FLASK_APP") else ""
+    group = context.parent.info_name if context.parent is not None else "jobs"
+    return f"{context.find_root().info_name}{option} {group} {rest}"

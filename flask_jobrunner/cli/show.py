@@ -21,6 +21,7 @@ from .log_lines import text_printer
 from .output import count, echo, echo_json, one_line, safe, status_word
 
 LAST_LINES = 10
+SHORT_JSON = 76
 
 
 @click.command("show", short_help="Show one job.")
@@ -88,11 +89,11 @@ def _page(
 
 def _facts(runtime: Runtime, seen: OwnedJob, now: datetime) -> Iterator[tuple[str, str]]:
     job, zone = seen.job, runtime.config.timezone
-    reason = f" ({job.error_reason_code})" if job.error_reason_code else ""
     yield "Job", f"{job.uuid}  (id {job.id})"
     yield "Type", one_line(job.job_type)
     yield "Title", one_line(job.title or "")
-    yield "Status", status_word(job.status) + one_line(reason)
+    reason = f" ({one_line(job.error_reason_code)})" if job.error_reason_code else ""
+    yield "Status", status_word(job.status) + reason
     yield "Stop asked", words.STOP_WORDS[job.stop_reason] if job.stop_reason else ""
     for name in ("owner", "reference", "actor", "lock_key"):
         yield name.replace("_", " ").capitalize(), one_line(getattr(job, name) or "")
@@ -170,7 +171,11 @@ def _error(runtime: Runtime, seen: OwnedJob, attempts: list[Attempt]) -> list[st
 
 
 def _json(runtime: Runtime, value: Any) -> list[str]:
-    return safe(json.dumps(masked(runtime, value), indent=2, ensure_ascii=False)).splitlines()
+    shown = masked(runtime, value)
+    short = json.dumps(shown, ensure_ascii=False)
+    long = len(short) > SHORT_JSON
+    text = json.dumps(shown, indent=2, ensure_ascii=False) if long else short
+    return safe(text).splitlines()
 
 
 def _section(name: str, lines: list[str]) -> Iterator[str]:

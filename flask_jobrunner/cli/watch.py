@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from flask_jobrunner.model.records import Job, LogLine, OwnedJob
-from flask_jobrunner.model.statuses import ExitCode, exit_code_of
+from flask_jobrunner.model.statuses import exit_code_of
 from flask_jobrunner.model.words import duration, sentence
 from flask_jobrunner.runtime import Runtime
 
@@ -30,7 +30,7 @@ def watch(
 
     As JSON only the job is printed, as it is at the end.
     """
-    show = silent if as_json else text_printer(runtime)
+    show = silent if as_json else text_printer(runtime, attempt=job.attempt)
     seen = follow_to_end(context, runtime, job, show, after=after, timeout=timeout)
     if as_json:
         echo_json(masked(runtime, seen.job.to_dict()))
@@ -61,7 +61,8 @@ def tell_end(context: click.Context, runtime: Runtime, seen: OwnedJob, timeout: 
     """Say how the job stands, on standard error: the output is the job's own."""
     job = seen.job
     remark(f"Job {job.uuid}: {sentence(job, now_of(runtime, seen))}")
-    if job.error_message and exit_code_of(job.status) != ExitCode.OK:
+    if job.error_message and job.started_at is None:
+        # It never ran, so no line of its log says why.
         remark(safe(job.error_message))
     if job.is_active:
         again = subcommand(context, f"logs -f {job.id}")
