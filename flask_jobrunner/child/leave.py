@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from time import monotonic
 from typing import NoReturn
 
 from .steady import within
@@ -45,12 +46,23 @@ def leave(code: int) -> NoReturn:
 
     The outcome is in the database by now, so nothing here can change it.
     """
-    # As the interpreter does at its end: executors are told to stop, other threads waited for.
-    # There is no public way to either.
-    end_threads = getattr(threading, "_shutdown", None)
-    if end_threads is not None:
-        within(THREADS_SECONDS, end_threads)
+    within(THREADS_SECONDS, _tell_threads)
+    _wait_for_threads()
     # os._exit would skip the hooks, and with them temporary files and buffered log handlers.
     within(HOOKS_SECONDS, atexit._run_exitfuncs)  # noqa: SLF001 - see above
     flush_output()
     os._exit(code)
+
+
+def _tell_threads() -> None:
+    # What threading runs before it waits: it tells the idle threads of executors to end.
+    for callback in reversed(getattr(threading, "_threading_atexits", ())):
+        callback()
+
+
+def _wait_for_threads() -> None:
+    # Not threading._shutdown: away from the main thread it waits for that one, too.
+    give_up = monotonic() + THREADS_SECONDS
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join(max(0.0, give_up - monotonic()))
