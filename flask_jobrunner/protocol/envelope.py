@@ -13,14 +13,15 @@ import secrets
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from .checks import is_seconds, is_short, is_uuid, is_whole
 from .encoding import decode_strict
 
 ENVELOPE_VERSION = 1
 ENVELOPE_MAX_BYTES = 4096
 CREDENTIAL_BYTES = 32
+_LONGEST = 366 * 86400
 
-_HEX64 = re.compile(r"[0-9a-f]{64}\Z")
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+_CREDENTIAL = re.compile(r"[0-9a-f]{64}")
 
 
 class EnvelopeError(ValueError):
@@ -87,36 +88,26 @@ def _checked(values: dict[str, Any]) -> Envelope:
     if set(values) != names:
         raise EnvelopeError("unknown or missing keys")
     good = (
-        values["v"] == ENVELOPE_VERSION
-        and _whole(values["job_id"])
-        and _whole(values["attempt"])
-        and _matches(_UUID, values["job_uuid"])
+        is_whole(values["v"], ENVELOPE_VERSION, ENVELOPE_VERSION)
+        and is_whole(values["job_id"], 1, 2**63 - 1)
+        and is_whole(values["attempt"], 1, 2**31 - 1)
+        and is_uuid(values["job_uuid"])
         and values["claim_mode"] in ("token", "trusted")
-        and _matches(_HEX64, values["credential"])
-        and (values["revision"] is None or _short(values["revision"]))
-        and _short(values["config_digest"])
-        and _short(values["fingerprint"])
-        and _duration(values["claim_window"])
-        and _duration(values["lease"])
+        and _is_credential(values["credential"])
+        and (values["revision"] is None or is_short(values["revision"]))
+        and is_short(values["config_digest"])
+        and is_short(values["fingerprint"])
+        and _is_duration(values["claim_window"])
+        and _is_duration(values["lease"])
     )
     if not good:
         raise EnvelopeError("a value of the wrong kind or version")
     return Envelope(**values)
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63
+def _is_credential(value: object) -> bool:
+    return isinstance(value, str) and _CREDENTIAL.fullmatch(value) is not None
 
 
-def _matches(pattern: re.Pattern[str], value: object) -> bool:
-    return isinstance(value, str) and pattern.match(value) is not None
-
-
-def _short(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= 255
-
-
-def _duration(value: object) -> bool:
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 366 * 86400
-    )
+def _is_duration(value: Any) -> bool:
+    return is_seconds(value) and 0 < value < _LONGEST

@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
+
+from .checks import is_seconds, is_whole
+from .encoding import decode_strict
 
 MESSAGE_VERSION = 1
 MESSAGE_MAX_BYTES = 4096
 
-# type -> the keys it has beside `v` and `type`, with what they may hold.
-_SHAPES: dict[str, dict[str, tuple[type, ...]]] = {
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _attempt(value: object) -> bool:
+    return is_whole(value, 1, 2**31 - 1)
+
+
+def _budget(value: object) -> bool:
+    return value is None or is_seconds(value)
+
+
+# type -> the keys it has beside `v` and `type`, with what each must be.
+_SHAPES: dict[str, dict[str, Callable[[object], bool]]] = {
     "booted": {},
-    "claimed": {"uuid": (str,), "attempt": (int,), "token": (str,), "nonce": (str,)},
-    "refused": {"code": (str,)},
-    "started": {"budget": (int, float, type(None)), "grace": (int, float)},
-    "stopping": {"reason": (str,), "grace": (int, float)},
+    "claimed": {"uuid": _text, "attempt": _attempt, "token": _text, "nonce": _text},
+    "refused": {"code": _text},
+    "started": {"budget": _budget, "grace": is_seconds},
+    "stopping": {"reason": _text, "grace": is_seconds},
 }
 
 
 def dump_message(kind: str, **values: Any) -> bytes:
-    """The line, with its newline."""
-    if set(values) != set(_SHAPES[kind]):
-        raise ValueError(f"{kind} takes {sorted(_SHAPES[kind])}")
+    """The line, with its newline. Raises `ValueError` for what `parse_message` would not take."""
     message = {"v": MESSAGE_VERSION, "type": kind, **values}
-    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+    line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+    if parse_message(line) is None:
+        keys = ", ".join(_SHAPES[kind])
+        raise ValueError(f"{kind} is one line of {MESSAGE_MAX_BYTES} bytes with: {keys}")
+    return line
 
 
 def parse_message(line: bytes) -> dict[str, Any] | None:
@@ -31,17 +50,12 @@ def parse_message(line: bytes) -> dict[str, Any] | None:
     if len(line) > MESSAGE_MAX_BYTES:
         return None
     try:
-        message = json.loads(line)
+        message = decode_strict(line.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(message, dict) or message.get("v") != MESSAGE_VERSION:
+    if not isinstance(message, dict) or not is_whole(message.get("v"), 1, MESSAGE_VERSION):
         return None
     shape = _SHAPES.get(str(message.get("type")))
     if shape is None or set(message) != {"v", "type", *shape}:
         return None
-    if any(
-        not isinstance(message[key], kinds) or isinstance(message[key], bool)
-        for key, kinds in shape.items()
-    ):
-        return None
-    return message
+    return message if all(fits(message[key]) for key, fits in shape.items()) else None

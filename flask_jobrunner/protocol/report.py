@@ -5,8 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
+
+from .checks import is_seconds, is_short, is_uuid, is_whole
+from .encoding import clean_text, decode_strict
 
 REPORT_VERSION = 1
 REPORT_MAX_BYTES = 256 * 1024
@@ -68,33 +72,56 @@ def _decoded(text: str) -> bytes:
         return b""
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "bool": (bool,),
-    "float": (int, float),
-    "str | None": (str, type(None)),
-    "int | None": (int, type(None)),
-    "float | None": (int, float, type(None)),
-    "bool | None": (bool, type(None)),
+def _flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _key(value: object) -> bool:
+    return is_short(value, 64)
+
+
+def _count(value: object) -> bool:
+    return is_whole(value, 0, 2**63 - 1)
+
+
+def _number(value: object) -> bool:
+    return is_whole(value, -(2**31), 2**31 - 1)
+
+
+_CHECKS: dict[str, Callable[[object], bool]] = {
+    "v": lambda value: is_whole(value, REPORT_VERSION, REPORT_VERSION),
+    "type": lambda value: value == "report",
+    "uuid": is_uuid,
+    "attempt": lambda value: is_whole(value, 1, 2**31 - 1),
+    **dict.fromkeys(("token", "nonce"), _key),
+    **dict.fromkeys(("booted", "claimed", "started", "oom"), _flag),
+    **dict.fromkeys(("exit_code", "signal"), _number),
+    **dict.fromkeys(("peak_rss", "stdout_dropped", "stderr_dropped", "escaped"), _count),
+    **dict.fromkeys(("cpu", "wall"), is_seconds),
+    **dict.fromkeys(("refused", "killed", "stdout", "stderr", "fault", "spawn_error"), _text),
 }
+_MAY_BE_NULL = {field.name for field in fields(EndReport) if str(field.type).endswith("None")}
 
 
 def parse_report(line: bytes) -> EndReport:
-    """The report in `line`; raises `ReportError`."""
+    """The report in `line`, which can be stored as it is; raises `ReportError`."""
     if len(line) > REPORT_MAX_BYTES:
         raise ReportError("too long")
     try:
-        values = json.loads(line)
+        values = decode_strict(line.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise ReportError("not JSON") from None
-    if not isinstance(values, dict) or set(values) != {f.name for f in fields(EndReport)}:
+        raise ReportError("not strict JSON") from None
+    if not isinstance(values, dict) or set(values) != set(_CHECKS):
         raise ReportError("unknown or missing keys")
-    if values["v"] != REPORT_VERSION or values["type"] != "report":
-        raise ReportError("another version")
-    for field in fields(EndReport):
-        if not isinstance(values[field.name], _KINDS[str(field.type)]):
-            raise ReportError(f"{field.name} of the wrong kind")
+    for name, value in values.items():
+        if not (_CHECKS[name](value) or (value is None and name in _MAY_BE_NULL)):
+            raise ReportError(f"{name} of the wrong kind")
+        if isinstance(value, str):
+            values[name] = clean_text(value)
     return EndReport(**values)
 
 

@@ -112,8 +112,8 @@ def test_the_kernels_final_figure_counts_too(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_largest_report_is_below_the_limit() -> None:
     line = evidence.report_line(
-        uuid="u" * 36,
-        attempt=2**31,
+        uuid="01890000-0000-7000-8000-0000000000aa",
+        attempt=2**31 - 1,
         said={"token": "t" * 64, "nonce": "n" * 16, "refused": "r" * 4000},
         output=dict.fromkeys(("stdout", "stderr"), (b"\xff" * 65536, 2**62)),
         fault=b'"\\\n\x00\xff' * 4000,
