@@ -6,6 +6,8 @@ VENV    ?= .venv
 BIN     := $(VENV)/bin
 PIP     := -m pip install --quiet --disable-pip-version-check
 LOWEST  := .venv-lowest
+# The oldest libraries know no newer Python than the oldest one.
+LOWEST_PYTHON ?= $(shell python3.11 -c pass 2> /dev/null && echo python3.11 || echo $(PYTHON))
 PYTEST  := -m pytest -n $(WORKERS)
 # A job's tests and the page's, but not the wheel's: those have a target of their own.
 TESTS   := tests --ignore=tests/packaging
@@ -70,7 +72,7 @@ $(VENV)/.all: pyproject.toml | $(VENV)/.made
 	touch $@ $(VENV)/.demo
 
 $(LOWEST)/.all: pyproject.toml scripts/lowest_requirements.py
-	$(PYTHON) -m venv --clear $(LOWEST)
-	$(PYTHON) scripts/lowest_requirements.py > $(LOWEST)/lowest.txt
+	$(LOWEST_PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python scripts/lowest_requirements.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python $(PIP) --constraint $(LOWEST)/lowest.txt --editable '.[test]'
 	touch $@
