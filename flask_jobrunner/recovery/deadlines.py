@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from flask_jobrunner.model.records import OwnedJob
-from flask_jobrunner.model.statuses import JobStatus, Reason
+from flask_jobrunner.model.statuses import Reason
 from flask_jobrunner.model.words import REASON_WORDS
 from flask_jobrunner.runtime import Runtime
 
 
 def expire_queued(runtime: Runtime, seen: OwnedJob) -> bool:
     """Fail a queued row whose claim or queue deadline has passed. The UPDATE checks both again."""
-    if seen.job.status != JobStatus.QUEUED:
+    if seen.job.status != "queued":
         return False
     if seen.claim_deadline is not None and seen.claim_deadline <= seen.now:
         launched = seen.has_credential

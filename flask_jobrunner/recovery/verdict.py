@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flask_jobrunner.model.records import OwnedJob, Verdict
-from flask_jobrunner.model.statuses import JobStatus, Reason
+from flask_jobrunner.model.statuses import Reason
 from flask_jobrunner.model.words import REASON_WORDS, autopsy
 
 _CANCEL_STOPS = frozenset({"cancel", "force"})
@@ -18,7 +18,7 @@ def verdict(seen: OwnedJob, evidence: dict[str, Any]) -> Verdict:
     it the handler cannot have run, and never will, since its own write would be refused.
     """
     killed = evidence.get("killed")
-    if seen.job.status == JobStatus.CANCEL_REQUESTED or seen.job.stop_reason in _CANCEL_STOPS:
+    if seen.job.status == "cancel_requested" or seen.job.stop_reason in _CANCEL_STOPS:
         reason = Reason.CANCEL_FORCED if killed else None
         return _verdict("cancelled", reason, evidence)
     if _over_budget(seen, killed):

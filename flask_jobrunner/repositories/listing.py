@@ -65,7 +65,7 @@ class ListingRepository:
         rows = self._database.read(lambda connection: connection.execute(union_all(*parts)).all())
         return {str(status): int(number) for status, number in rows}
 
-    def _count(self, status: str, narrow: JobFilter, cap: int) -> Select[Any]:
+    def _count(self, status: str, narrow: JobFilter, cap: int) -> Select[*tuple[Any, ...]]:
         jobs = self._database.tables.jobs
         where = [*self._where(narrow), jobs.c.status == str(status)]
         some = select(jobs.c.id).where(*where).limit(cap + 1).subquery()
