@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import secrets
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from . import strikes
 
@@ -18,7 +18,7 @@ class UploadRefused(Exception):
     """The file cannot be imported; the message is for the person who chose it."""
 
 
-def read_upload(stream: BinaryIO) -> bytes:
+def read_upload(stream: IO[bytes]) -> bytes:
     """The bytes of an upload that is worth storing.
 
     Raises `UploadRefused` for a file that is empty, larger than `MAX_BYTES`, not UTF-8, not CSV,

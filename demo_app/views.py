@@ -145,7 +145,7 @@ def _import(file_name: str, data: bytes) -> AnyResponse | tuple[str, int]:
 
 def _started(result: StartResult) -> AnyResponse | tuple[str, int]:
     """On to the page of the job; or back to the front page, which says why not."""
-    if result.job and result.ok:
+    if result.ok:
         return redirect(jobs.url_for(result.job.uuid), 303)
     if result.status == "already_active":
         return _front_page("This is being done already.", held_by=result.job), 409

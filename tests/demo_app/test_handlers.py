@@ -158,7 +158,7 @@ def test_the_smoke_job_takes_any_payload(
 def test_eight_seconds_at_half_a_second_are_sixteen_steps(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smoke.time, "sleep", lambda _: None)
+    monkeypatch.setattr("demo_app.handlers.smoke.time.sleep", lambda _: None)
     ctx = FakeContext(app, smoke.SmokeRequest(8, 500))
 
     result = smoke.smoke(cast(JobContext, ctx))
@@ -173,7 +173,7 @@ def test_eight_seconds_at_half_a_second_are_sixteen_steps(
 def test_a_cancelled_smoke_job_says_so_once_and_returns_what_it_did(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smoke.time, "sleep", lambda _: None)
+    monkeypatch.setattr("demo_app.handlers.smoke.time.sleep", lambda _: None)
     ctx = FakeContext(app, smoke.SmokeRequest(120, 500), cancel_after=3)
 
     result = smoke.smoke(cast(JobContext, ctx))

@@ -27,7 +27,7 @@ GOOD = {
 }
 
 
-def a_row(number: int = 2, **changes: str) -> strikes.Row:
+def a_row(number: int = 2, /, **changes: str) -> strikes.Row:
     """A good row with some cells changed, named by the constants of `strikes`."""
     named = {getattr(strikes, name): value for name, value in changes.items()}
     return strikes.Row(number, tuple((GOOD | named).values()))
