@@ -21,13 +21,18 @@ Look = Literal["alive", "dead", "unseen"]
 _PROC = Path("/proc")
 
 
-@lru_cache(maxsize=1)
 def boot_id() -> str | None:
     """This boot's id, or None where the system has none to read."""
     try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+        return _read_boot_id()
     except OSError:
         return None
+
+
+@lru_cache(maxsize=1)
+def _read_boot_id() -> str:
+    # Raises instead of answering None: what failed for a moment must not be kept.
+    return (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 def pid_namespace() -> str | None:
@@ -55,17 +60,24 @@ def read_stat(pid: int) -> tuple[str, int] | None:
 def of_pid(pid: int, instance: str | None = None) -> Identity:
     """The identity of a process of this host as it is now."""
     stat = read_stat(pid)
-    first = read_stat(1)
     boot, namespace = boot_id(), pid_namespace()
     return Identity(
         instance=instance,
-        incarnation=f"{boot}/{namespace}/{first[1] if first else ''}" if instance else None,
+        incarnation=_incarnation(boot, namespace) if instance else None,
         host=socket.gethostname()[:255],
         boot=boot,
         pid_ns=namespace,
         pid=pid,
         ticks=stat[1] if stat else None,
     )
+
+
+def _incarnation(boot: str | None, namespace: str | None) -> str | None:
+    """What changes when a container is started anew; None while that cannot be read."""
+    first = read_stat(1)
+    if boot is None or namespace is None or first is None:
+        return None
+    return f"{boot}/{namespace}/{first[1]}"
 
 
 def this_process(instance: str | None = None) -> Identity:
@@ -86,15 +98,26 @@ def look(identity: Identity, instance: str | None = None) -> Look:
     dead. Another boot of this machine, or another incarnation of the same `instance`, is dead.
     """
     here = this_process(instance)
-    if instance and identity.instance == instance and identity.incarnation != here.incarnation:
+    if instance and identity.instance == instance and _differ(identity, here):
         return "dead"
-    if identity.host != here.host or identity.pid is None or identity.boot is None:
+    if identity.host != here.host or identity.boot is None or here.boot is None:
         return "unseen"
     if identity.boot != here.boot:
         return "dead"
-    if identity.pid_ns != here.pid_ns or identity.ticks is None or here.ticks is None:
+    if (
+        identity.pid is None
+        or identity.pid_ns != here.pid_ns
+        or identity.ticks is None
+        or here.ticks is None
+    ):
         return "unseen"
     return _look_here(identity.pid, identity.ticks)
+
+
+def _differ(identity: Identity, here: Identity) -> bool:
+    """Whether two incarnations are known and not the same."""
+    known = None not in (identity.incarnation, here.incarnation)
+    return known and identity.incarnation != here.incarnation
 
 
 def _look_here(pid: int, ticks: int) -> Look:
