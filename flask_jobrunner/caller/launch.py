@@ -17,7 +17,7 @@ from typing import Literal
 from flask_jobrunner.model.errors import LaunchError
 from flask_jobrunner.protocol.output import OutputParser
 from flask_jobrunner.protocol.redact import mask_text
-from flask_jobrunner.protocol.report import ReportError, parse_report
+from flask_jobrunner.protocol.report import parse_report
 
 from .reaper import Reaper, Shim
 
@@ -67,7 +67,7 @@ class LaunchHandle:
         """The end of what the child printed and nobody read: masked, at most 8,000 characters."""
         try:
             return _last_words(self.report) if self.report is not None else ""
-        except ReportError:
+        except ValueError:
             return ""
 
     def heard_claim(self) -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 MESSAGE_BYTES = 4096
+NAME_CHARACTERS = 64
 TERM_GRACE = 5.0  # seconds between TERM and KILL for a child that was not warned
 WARNED_GRACE = 2.0  # the same for one that stopped by itself too slowly
 SAMPLE_EVERY = 0.5
@@ -247,7 +248,8 @@ def _message(line: bytes) -> dict[str, object] | None:
 
 def _text(message: dict[str, object], key: str) -> str:
     value = message.get(key)
-    if not isinstance(value, str):
+    # What is longer would be refused by whoever reads the report, and the report with it.
+    if not isinstance(value, str) or not value.isascii() or len(value) > NAME_CHARACTERS:
         raise TypeError
     return value
 

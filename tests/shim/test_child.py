@@ -118,6 +118,8 @@ def test_a_command_that_is_no_program_is_reported(launch: Launch, tmp_path: Path
         r'b"{\"v\": 1, \"type\": \"stopping\", \"grace\": 1}\n"',
         r'b"{\"v\": 1, \"type\": \"report\"}\n"',
         r'b"{\"v\": 2, \"type\": \"booted\"}\n"',
+        r'b"{\"v\": 1, \"type\": \"refused\", \"code\": \"%s\"}\n" % (b"x" * 65)',
+        r'b"{\"v\": 1, \"type\": \"refused\", \"code\": \"\\u00e9\"}\n"',
         r'json.dumps({"v": 2, "type": "claimed", "uuid": UUID, "attempt": 1}).encode() + b"\n"',
         r'json.dumps({"v": 1, "type": "claimed", "uuid": "u", "attempt": 1}).encode() + b"\n"',
         r'json.dumps({"v": 1, "type": "claimed", "uuid": UUID, "attempt": 2}).encode() + b"\n"',
