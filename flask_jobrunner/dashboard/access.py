@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 from typing import NoReturn
 
-from flask import Response, abort, current_app, g, request
+from flask import Response, abort, current_app, request
 from werkzeug.exceptions import Forbidden, NotFound
 from werkzeug.wrappers import Response as BaseResponse
 
@@ -62,11 +62,8 @@ def open_for_development() -> bool:
 
 
 def viewer() -> Viewer:
-    """Who looks, asked once a request."""
-    if "jobrunner_viewer" not in g:
-        g.jobrunner_viewer = Viewer(current_runtime())
-    found: Viewer = g.jobrunner_viewer
-    return found
+    """Who looks. Ask once in a view: the host's `scope` may cost a query."""
+    return Viewer(current_runtime())
 
 
 class Viewer:

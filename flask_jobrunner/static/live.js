@@ -180,7 +180,7 @@
       e.textContent = duration(since(e.dataset.since));
     }
     for (const e of document.querySelectorAll("[data-ago]")) {
-      e.textContent = ago(since(e.dataset.ago));
+      e.textContent = ago(since(Date.parse(e.closest("time").dateTime)));
     }
   }
 
