@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import signal
 import socket
 import sys
 import time
@@ -16,7 +17,7 @@ from .extensions import db, jobs
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 5000
-FAREWELL = 15.0
+FAREWELL = 20.0
 """Seconds; more than the stubborn job has after a cancel."""
 ACTIVE = ("queued", "running", "cancel_requested")
 
@@ -78,6 +79,9 @@ def serve(app: Flask, listener: socket.socket) -> None:
     server = make_server(
         host, port, app, threaded=True, request_handler=QuietHandler, fd=listener.fileno()
     )
+    # Also where the shell has started us in the background, which ignores Ctrl-C.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     print(f"http://{host}:{port}/", flush=True)
     try:
         server.serve_forever()

@@ -94,7 +94,6 @@ def _logging(_: JobContext) -> None:
 def _warnings(_: JobContext) -> None:
     """warnings"""
     warnings.warn("a warning of Python", UserWarning, stacklevel=1)
-    warnings.warn("something old is used", DeprecationWarning, stacklevel=1)
 
 
 def _c_library(_: JobContext) -> None:

@@ -146,11 +146,7 @@ class Problems:
         for finding in findings:
             if self._counts.total() < MAX_WARNINGS:
                 detail = f" ({finding.value})" if finding.value else ""
-                self._ctx.warning(
-                    f"Row {row:,}: {finding.rule}{detail}; {finding.effect}",
-                    row=row,
-                    rule=finding.rule,
-                )
+                self._ctx.warning(f"Row {row:,}: {finding.rule}{detail}; {finding.effect}", row=row)
             self._counts[finding.rule, finding.effect] += 1
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ class Starts:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any, dict[str, Any]]] = []
-        self.answer = Started("started", job="the-job")
+        self.answer = Started("started", job=SimpleNamespace(uuid="the-job"))
 
     def __call__(self, job_type: str, payload: Any = None, **options: Any) -> Started:
         self.calls.append((job_type, payload, options))
@@ -50,7 +51,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
     """No process is started by these tests."""
     replaced = Starts()
     monkeypatch.setattr(jobs, "start", replaced)
-    monkeypatch.setattr(jobs, "url_for", lambda job, **_: f"http://localhost/jobs/{job}")
+    monkeypatch.setattr(jobs, "url_for", lambda uuid: f"http://localhost/jobs/{uuid}")
     return replaced
 
 
