@@ -95,6 +95,7 @@ class Capture:
         self._writers = private_copy(1), private_copy(2)
         self._poll = select.poll
         self._reading = allocate_lock()
+        self._held: dict[str, bytes | None] = {}
         self._pause = Alarm()
         self._stopped = False
         self._logbook: Logbook | None = None
@@ -132,8 +133,10 @@ class Capture:
         self._stopped = True
         self._restore_pipes()
         while self._read_all() and self._clock.monotonic() < give_up:
-            pass
+            if self._control.is_behind:
+                self._pause.wait(_TICK)
         with self._reading:
+            self._feed_held()
             self._hand_over(self._parser.close(self._clock.now()))
 
     def _loop(self) -> None:
@@ -154,13 +157,16 @@ class Capture:
                 pipe.restore(number, os.O_RDONLY | os.O_NONBLOCK)
 
     def _gathered(self) -> int:
+        if self._control.is_behind:
+            return GATHERED_BYTES if _unread(self._control.fd) else 0
         waiting = [_unread(pipe) for pipe in self._pipes.values()]
         # What the parent had to drain means that the pipes ran full: no time to lose.
         return max(*waiting, GATHERED_BYTES if _unread(self._control.fd) else 0)
 
     def _wait_for_output(self) -> None:
         poll = self._poll()
-        watched = [*self._pipes.values()] + ([] if self._control.ended else [self._control.fd])
+        watched = [] if self._control.is_behind else [*self._pipes.values()]
+        watched += [] if self._control.ended else [self._control.fd]
         for pipe in watched:
             if pipe.is_ours():
                 poll.register(pipe.number, select.POLLIN)
@@ -172,12 +178,20 @@ class Capture:
         """One read of everything; what the parent drained is older than what is in the pipes."""
         with self._reading:
             self._feed_drained()
-            found = {name: pipe.read(READ_BYTES) for name, pipe in self._pipes.items()}
+            if not self._held and not self._control.is_behind:
+                self._held = {name: pipe.read(READ_BYTES) for name, pipe in self._pipes.items()}
+            # The parent may have begun to drain while this thread was stuck in these two reads.
             drained = self._feed_drained()
-            for name, data in found.items():
-                if data:
-                    self._hand_over(self._parser.feed(name, data, self._clock.now()))
-            return drained or any(found.values())
+            if self._control.is_behind:
+                return True
+            return self._feed_held() or drained
+
+    def _feed_held(self) -> bool:
+        held, self._held = self._held, {}
+        for name, data in held.items():
+            if data:
+                self._hand_over(self._parser.feed(name, data, self._clock.now()))
+        return any(held.values())
 
     def _feed_drained(self) -> bool:
         frames = self._control.read()
@@ -191,14 +205,23 @@ class Capture:
 
 
 class ControlReader:
-    """Frames of drained output that the parent sends: a header line and that many bytes."""
+    """Frames of drained output that the parent sends: a header line and that many bytes.
+
+    They come between the lines `draining` and `resume`; in between only the parent reads.
+    """
 
     def __init__(self, fd: PrivateFd, rest: bytes) -> None:
         self.fd = fd
         self.ended = False
+        self._draining = False
         self._buffer = rest
         with suppress(OSError):
             os.set_blocking(fd.number, False)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether output that is older than what the pipes hold has yet to come."""
+        return not self.ended and (self._draining or bool(self._buffer))
 
     def read(self) -> list[tuple[str, bytes]]:
         """The frames that are complete, as (stream, bytes)."""
@@ -214,24 +237,27 @@ class ControlReader:
         return frames
 
     def _next(self) -> tuple[str, bytes] | None:
-        end = self._buffer.find(b"\n")
-        if end < 0:
-            return None
-        stream, size = self._header(self._buffer[:end])
-        if len(self._buffer) < end + 1 + size:
-            return None
-        data = self._buffer[end + 1 : end + 1 + size]
-        self._buffer = self._buffer[end + 1 + size :]
-        return stream, data
+        while (end := self._buffer.find(b"\n")) >= 0:
+            stream, size = self._header(self._buffer[:end])
+            if len(self._buffer) < end + 1 + size:
+                return None
+            data = self._buffer[end + 1 : end + 1 + size]
+            self._buffer = self._buffer[end + 1 + size :]
+            if stream:
+                return stream, data
+        return None
 
     def _header(self, line: bytes) -> tuple[str, int]:
         with suppress(ValueError, KeyError, TypeError, RecursionError):
             header = _decode(line[:_HEADER_LIMIT].decode("ascii"))
             if header["type"] == "output" and header["stream"] in ("stdout", "stderr"):
                 return header["stream"], max(0, int(header["size"]))
+            if header["type"] in ("draining", "resume"):
+                self._draining = header["type"] == "draining"
+                return "", 0
         # Not what a parent sends: nothing after it can be trusted to be framed.
-        self.ended, self._buffer = True, b"\n"
-        return "stderr", 0
+        self.ended, self._buffer = True, b""
+        return "", 0
 
 
 def _open_pipes(standing: Standing) -> dict[str, PrivateFd]:

@@ -21,6 +21,8 @@ TAIL_BYTES = 64 * 1024  # per stream, of what is left at the end
 _FRAME_BYTES = 16 * 1024
 _READ_BYTES = 64 * 1024
 _LAST_DRAIN_BYTES = 16 * 1024 * 1024
+_DRAINING = b'{"v":1,"type":"draining"}\n'
+_RESUME = b'{"v":1,"type":"resume"}\n'
 
 
 class Tail:
@@ -119,19 +121,28 @@ class Backflow:
         return [stream.fd for stream in self.streams.values() if not stream.finished]
 
     def send(self, line: bytes) -> None:
-        """Put the envelope in front of everything else."""
+        """Send a line of its own: the envelope, first of all."""
         self._writing += line
         self.flush()
 
     def look(self, now: float) -> None:
         """Start to drain what is stuck; stop once the child has read all that it was given."""
         if self.draining and not self.wants_to_write and not self._unread(self.control_r):
-            self.draining = False
-            for stream in self.streams.values():
-                stream.stuck_since = None
+            self._stop_draining()
         for stream in self.streams.values():
-            if stream.is_stuck(self._unread(stream.fd), now):
+            stuck = stream.is_stuck(self._unread(stream.fd), now)
+            if stuck and not self.draining:
+                self.send(_DRAINING)
                 self.draining = True
+                # It may have woken up this very moment, and taken what it must not overtake.
+                if self._unread(stream.fd) < stream.last_seen:
+                    self._stop_draining()
+
+    def _stop_draining(self) -> None:
+        self.draining = False
+        for stream in self.streams.values():
+            stream.stuck_since = None
+        self.send(_RESUME)
 
     def drain(self) -> None:
         """Take what is there, at most one read a stream, and send what there is room for."""

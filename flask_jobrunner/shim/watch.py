@@ -44,7 +44,7 @@ TERM_GRACE = 5.0  # seconds between TERM and KILL for a child that was not warne
 WARNED_GRACE = 2.0  # the same for one that stopped by itself too slowly
 SAMPLE_EVERY = 0.5
 _WITHOUT_PIDFD = 0.1  # how often to ask for the end where the kernel cannot tell
-_SUSPICIOUS = 0.1
+_SUSPICIOUS = 0.05
 
 
 class Lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +19,16 @@ from flask_jobrunner.child.logbook import Logbook
 from flask_jobrunner.child.steady import Alarm, Clock
 from flask_jobrunner.model.records import NewLine
 from flask_jobrunner.protocol.output import OutputParser
-from tests.helpers.waiting import eventually
+from tests.helpers.waiting import eventually, stays
 
 
 def frame(stream: str, data: bytes) -> bytes:
     header = f'{{"v":1,"type":"output","stream":"{stream}","size":{len(data)}}}\n'
     return header.encode() + data
+
+
+DRAINING = b'{"v":1,"type":"draining"}\n'
+RESUME = b'{"v":1,"type":"resume"}\n'
 
 
 class Rig:
@@ -114,6 +119,57 @@ def test_what_the_parent_drained_is_older_than_the_pipe(rig: Rig) -> None:
     eventually(lambda: rig.lines() == ["first, second", "third fourth"])
 
 
+def test_while_the_parent_drains_only_the_parent_reads(rig: Rig) -> None:
+    os.write(rig.control_w, DRAINING)
+    rig.start()
+    os.write(rig.out_w, b"third\n" + b"x" * 40_000 + b"\n")
+    os.write(rig.control_w, frame("stdout", b"first\n"))
+    eventually(lambda: rig.lines() == ["first"])
+    stays(lambda: rig.lines() == ["first"], seconds=0.2)
+    os.write(rig.control_w, frame("stdout", b"second\n") + RESUME)
+    eventually(lambda: rig.lines()[:3] == ["first", "second", "third"])
+
+
+def test_what_was_read_as_the_parent_began_to_drain_waits(rig: Rig) -> None:
+    class Announces(PrivateFd):
+        """The parent announces itself while this read is on its way back."""
+
+        def read(self, size: int) -> bytes | None:
+            data = super().read(size)
+            if data:
+                os.write(rig.control_w, DRAINING)
+            return data
+
+    rig.capture._pipes["stdout"] = Announces(rig.out_r)
+    os.write(rig.out_w, b"last\n")
+    rig.start()
+    eventually(lambda: rig.capture._held)
+    os.write(rig.control_w, frame("stdout", b"first\n") + RESUME)
+    eventually(lambda: rig.lines() == ["first", "last"])
+
+
+@pytest.mark.parametrize("end", ["resumed", "gone", "silent"])
+def test_the_end_waits_for_what_the_parent_drained(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr(captures, "_DRAIN_SECONDS", 0.5 if end == "silent" else 20)
+    os.write(rig.out_w, b"b\n")
+    os.write(rig.control_w, DRAINING + frame("stdout", b"a\n"))
+    later = threading.Timer(
+        0.2,
+        {
+            "resumed": lambda: os.write(rig.control_w, frame("stdout", b"aa\n") + RESUME),
+            "gone": lambda: os.close(rig.control_w),
+            "silent": lambda: None,
+        }[end],
+    )
+    rig.start()
+    later.start()
+    rig.capture.drain()
+    later.join()
+    assert rig.lines() == {"resumed": ["a", "aa", "b"], "gone": ["a", "b"], "silent": ["a"]}[end]
+
+
 def test_an_unfinished_line_is_shown_after_a_while(rig: Rig) -> None:
     rig.start()
     os.write(rig.out_w, b"working")
@@ -183,7 +239,8 @@ def test_what_is_no_frame_ends_the_control_stream(garbage: bytes) -> None:
     assert control.read()[0] == ("stdout", b"rest")
     assert control.ended
     os.write(writer, frame("stdout", b"ignored"))
-    assert control.read() in ([], [("stderr", b"")])
+    assert control.read() == []
+    assert not control.is_behind
     os.close(reader)
     os.close(writer)
 

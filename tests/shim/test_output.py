@@ -14,7 +14,10 @@ from tests.helpers.shims import Launch, fake_child, noted
 
 # Reads frames until `count` lines of the form "line N" were seen, frames before pipe.
 READER = r"""
+draining = False
+
 def frames():
+    global draining
     header = b""
     while not header.endswith(b"\n"):
         try:
@@ -23,6 +26,9 @@ def frames():
             if not header:
                 return b""
     header = json.loads(header)
+    if header["type"] in ("draining", "resume"):
+        draining = header["type"] == "draining"
+        return b""
     assert (header["v"], header["type"], header["stream"]) == (1, "output", "stdout"), header
     data = b""
     while len(data) < header["size"]:
@@ -41,6 +47,7 @@ def collect(count):
         framed = frames()
         if framed:
             data += framed
+        if framed or draining:
             continue
         try:
             data += os.read(out, 65536)
@@ -165,6 +172,7 @@ def test_output_is_left_alone_until_it_was_stuck_for_a_while(pipes: channels.Pip
 
     flow.look(3.5)
     assert set(flow.readable()) == {pipes.out, pipes.err}
+    assert os.read(pipes.control_r, 1000) == b'{"v":1,"type":"draining"}\n'
 
 
 def test_a_child_that_reads_is_not_disturbed(pipes: channels.Pipes) -> None:
@@ -175,6 +183,26 @@ def test_a_child_that_reads_is_not_disturbed(pipes: channels.Pipes) -> None:
         os.read(pipes.out_r, 10)
 
     assert flow.readable() == []
+
+
+def test_a_child_that_wakes_up_right_now_is_not_overtaken(pipes: channels.Pipes) -> None:
+    flow = flow_of(pipes)
+    os.write(pipes.out_w, b"x" * (half_of(pipes) + 10))
+    flow.look(0.0)
+    send = flow.send
+
+    def send_late(line: bytes) -> None:
+        send(line)
+        if b"draining" in line:
+            os.read(pipes.out_r, 10)
+
+    flow.send = send_late  # type: ignore[method-assign]
+    flow.look(1.0)
+
+    assert flow.readable() == []
+    assert os.read(pipes.control_r, 1000) == (
+        b'{"v":1,"type":"draining"}\n{"v":1,"type":"resume"}\n'
+    )
 
 
 def test_draining_ends_when_the_child_has_read_everything(pipes: channels.Pipes) -> None:
@@ -188,6 +216,7 @@ def test_draining_ends_when_the_child_has_read_everything(pipes: channels.Pipes)
     assert flow.readable()
     _all_of(flow)
     flow.look(3.0)
+    assert os.read(pipes.control_r, 1000) == b'{"v":1,"type":"resume"}\n'
 
     assert flow.readable() == []
     assert not flow.is_suspicious
@@ -221,6 +250,8 @@ def _all_of(flow: Backflow) -> bytes:
     whole = b""
     while text:
         header, _, text = text.partition(b"\n")
+        if b'"output"' not in header:
+            continue
         size = int(header.rpartition(b":")[2].strip(b"}"))
         whole += text[:size]
         text = text[size:]
