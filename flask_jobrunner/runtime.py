@@ -101,6 +101,8 @@ class Runtime:
         self._open_database = open_database
         self.db = db
         """Gives the host's Flask-SQLAlchemy object."""
+        # Now, while `flask …` builds the application: the threads of `flask run` do not see it.
+        self._command_path = _context_path()
 
     @cached_property
     def database(self) -> Database:
@@ -159,7 +161,7 @@ class Runtime:
 
     def app_path(self) -> str:
         """What `flask --app` takes to build this application in another process."""
-        path = self.config.app or _context_path() or os.environ.get("FLASK_APP")
+        path = self.config.app or self._command_path or os.environ.get("FLASK_APP")
         if path:
             return path
         raise ConfigError(
