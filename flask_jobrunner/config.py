@@ -43,8 +43,9 @@ def _url_prefix(key: str, value: Any) -> str:
 
 def _table_prefix(key: str, value: Any) -> str:
     text = _text(key, value)
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,39}", text):
-        raise _refuse(key, value, "a short identifier such as 'jobrun_'")
+    # 32, because PostgreSQL takes names of 63 and our longest adds 24.
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,31}", text):
+        raise _refuse(key, value, "an identifier of at most 32 characters such as 'jobrun_'")
     return text
 
 

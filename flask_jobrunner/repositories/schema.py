@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, inspect, select
+from sqlalchemy import (
+    CheckConstraint,
+    Connection,
+    Constraint,
+    Inspector,
+    Table,
+    UniqueConstraint,
+    insert,
+    inspect,
+    select,
+)
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from flask_jobrunner.model.errors import SchemaError
@@ -83,28 +95,53 @@ class MetaRepository:
         return self._database.read(self._compare)
 
     def _compare(self, connection: Connection) -> list[str]:
-        found = inspect(connection)
-        names, missing = set(found.get_table_names()), list[str]()
+        found, missing = inspect(connection), list[str]()
         for table in self._database.tables.all():
-            if table.name not in names:
+            if not found.has_table(table.name, schema=table.schema):
                 missing.append(f"table {table.name} is missing")
                 continue
-            columns = {column["name"] for column in found.get_columns(table.name)}
+            live = _Live(found, table)
             missing += [
                 f"column {table.name}.{column.name} is missing"
                 for column in table.columns
-                if column.name not in columns
+                if column.name not in live.columns
             ]
-            indexes = {index["name"] for index in found.get_indexes(table.name)}
             missing += [
                 f"index {index.name} is missing"
                 for index in table.indexes
-                if index.name not in indexes
+                if index.name not in live.indexes
             ]
-            checks = {check["name"] for check in found.get_check_constraints(table.name)}
-            missing += [
-                f"check {constraint.name} is missing"
-                for constraint in table.constraints
-                if str(constraint.name).startswith("ck_") and constraint.name not in checks
-            ]
+            missing += live.lacking(table.constraints)
         return missing
+
+
+class _Live:
+    """What one table has in the live database."""
+
+    def __init__(self, found: Inspector, table: Table) -> None:
+        name, schema = table.name, table.schema
+        self.columns = {column["name"] for column in found.get_columns(name, schema)}
+        self.indexes = {index["name"] for index in found.get_indexes(name, schema)}
+        self._uniques = {one["name"] for one in found.get_unique_constraints(name, schema)}
+        self._checks = {
+            one["name"]: one["sqltext"] for one in found.get_check_constraints(name, schema)
+        }
+
+    def lacking(self, constraints: Iterable[Constraint]) -> list[str]:
+        """The unique and check constraints that are missing, and checks that say another thing."""
+        missing = list[str]()
+        for constraint in constraints:
+            name = constraint.name
+            if isinstance(constraint, UniqueConstraint) and name not in self._uniques:
+                missing.append(f"unique constraint {name} is missing")
+            if isinstance(constraint, CheckConstraint):
+                if name not in self._checks:
+                    missing.append(f"check {name} is missing")
+                elif _words(self._checks[name]) != _words(str(constraint.sqltext)):
+                    missing.append(f"check {name} allows other values than this version needs")
+        return missing
+
+
+def _words(text: str) -> set[str]:
+    """The texts that a CHECK compares with: all that is alike in how databases print one."""
+    return set(re.findall(r"'([^']*)'", text))

@@ -7,6 +7,7 @@ microseconds UTC, because DATETIME drops or rounds fractions on some databases.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -31,6 +32,12 @@ from flask_jobrunner.model.statuses import ACTIVE, JobStatus
 SCHEMA_VERSION = 1
 
 _IDENTITY_PARTS = ("instance", "incarnation", "host", "boot", "pid_ns")
+# MySQL and MariaDB compare without case by default ('Ann' would be shown what is ann's), and a
+# database may have a character set that cannot hold what a job prints.
+_MYSQL = {"engine": "InnoDB", "charset": "utf8mb4", "collate": "utf8mb4_bin"}
+_OPTIONS: dict[str, Any] = {
+    f"{dialect}_{name}": value for dialect in ("mysql", "mariadb") for name, value in _MYSQL.items()
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,15 +70,8 @@ def _big() -> TypeEngine[int]:
     return BigInteger().with_variant(Integer(), "sqlite")
 
 
-def _exact(length: int) -> TypeEngine[str]:
-    # MySQL and MariaDB compare without case by default: 'Ann' would be shown what is 'ann's.
-    return String(length).with_variant(
-        mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
-    )
-
-
 def _long() -> TypeEngine[str]:
-    # TEXT ends at 64 KB there.
+    # TEXT ends at 64 KB on MySQL and MariaDB.
     return Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 
@@ -96,7 +96,8 @@ def build_tables(metadata: MetaData, prefix: str) -> Tables:
 
     Names are final (`conv`): a naming convention of the host's would otherwise change them.
     """
-    if f"{prefix}jobs" not in metadata.tables:
+    schema = f"{metadata.schema}." if metadata.schema else ""
+    if f"{schema}{prefix}jobs" not in metadata.tables:
         _jobs(metadata, prefix)
         _attempts(metadata, prefix)
         _logs(metadata, prefix)
@@ -105,7 +106,7 @@ def build_tables(metadata: MetaData, prefix: str) -> Tables:
         _supervisors(metadata, prefix)
         _meta(metadata, prefix)
     names = ("jobs", "attempts", "logs", "events", "files", "supervisors", "meta")
-    return Tables(**{name: metadata.tables[f"{prefix}{name}"] for name in names})
+    return Tables(**{name: metadata.tables[f"{schema}{prefix}{name}"] for name in names})
 
 
 def _jobs(metadata: MetaData, prefix: str) -> None:
@@ -115,14 +116,14 @@ def _jobs(metadata: MetaData, prefix: str) -> None:
         metadata,
         Column("id", _big(), primary_key=True, autoincrement=True),
         Column("job_uuid", String(36), nullable=False),
-        Column("job_type", _exact(128), nullable=False),
+        Column("job_type", String(128), nullable=False),
         Column("status", String(32), nullable=False),
         Column("claim_mode", String(16), nullable=False),
         Column("title", String(255)),
-        Column("owner", _exact(191)),
-        Column("reference", _exact(191)),
-        Column("actor", _exact(191)),
-        Column("lock_key", _exact(191)),
+        Column("owner", String(191)),
+        Column("reference", String(191)),
+        Column("actor", String(191)),
+        Column("lock_key", String(191)),
         Column("active_lock_key", String(64)),
         Column("priority", Integer(), nullable=False),
         _time("not_before"),
@@ -195,6 +196,7 @@ def _jobs(metadata: MetaData, prefix: str) -> None:
             "id",
         ),
         Index(conv(f"ix_{prefix}jobs_finished"), "finished_at", "id"),
+        **_OPTIONS,
     )
 
 
@@ -230,6 +232,7 @@ def _attempts(metadata: MetaData, prefix: str) -> None:
         Column("result_json", _long()),
         Column("evidence_json", _long()),
         UniqueConstraint("job_id", "attempt", name=conv(f"uq_{prefix}attempts_job")),
+        **_OPTIONS,
     )
 
 
@@ -248,6 +251,7 @@ def _logs(metadata: MetaData, prefix: str) -> None:
         Column("message", _long(), nullable=False),
         Column("context_json", _long()),
         UniqueConstraint("job_id", "seq", name=conv(f"uq_{prefix}logs_seq")),
+        **_OPTIONS,
     )
 
 
@@ -258,7 +262,7 @@ def _events(metadata: MetaData, prefix: str) -> None:
         Column("id", _big(), primary_key=True, autoincrement=True),
         _job_id(prefix, nullable=True),
         Column("action", String(64), nullable=False),
-        Column("actor", _exact(191)),
+        Column("actor", String(191)),
         Column("from_status", String(32)),
         Column("to_status", String(32)),
         Column("attempt", Integer()),
@@ -268,6 +272,7 @@ def _events(metadata: MetaData, prefix: str) -> None:
         # As a constraint: MariaDB refuses to drop an index that a foreign key needs, and a
         # generated downgrade drops indexes before tables.
         UniqueConstraint("job_id", "id", name=conv(f"uq_{prefix}events_job")),
+        **_OPTIONS,
     )
 
 
@@ -279,7 +284,7 @@ def _files(metadata: MetaData, prefix: str) -> None:
         _job_id(prefix),
         Column("attempt", Integer(), nullable=False),
         Column("kind", String(16), nullable=False),
-        Column("name", _exact(191), nullable=False),
+        Column("name", String(191), nullable=False),
         Column("path", String(255)),
         Column("size", BigInteger()),
         Column("content_type", String(255)),
@@ -290,6 +295,7 @@ def _files(metadata: MetaData, prefix: str) -> None:
         UniqueConstraint("job_id", "kind", "attempt", "name", name=conv(f"uq_{prefix}files_name")),
         CheckConstraint("kind IN ('input', 'output')", name=conv(f"ck_{prefix}files_kind")),
         Index(conv(f"ix_{prefix}files_expiry"), "expires_at", "id"),
+        **_OPTIONS,
     )
 
 
@@ -310,6 +316,7 @@ def _supervisors(metadata: MetaData, prefix: str) -> None:
         _time("drain_requested_at"),
         UniqueConstraint("supervisor_uuid", name=conv(f"uq_{prefix}supervisors_uuid")),
         Index(conv(f"ix_{prefix}supervisors_heartbeat"), "heartbeat_at"),
+        **_OPTIONS,
     )
 
 
@@ -322,4 +329,5 @@ def _meta(metadata: MetaData, prefix: str) -> None:
         Column("fingerprint", String(64), nullable=False),
         _time("created_at", nullable=False),
         CheckConstraint("id = 1", name=conv(f"ck_{prefix}meta_one")),
+        **_OPTIONS,
     )

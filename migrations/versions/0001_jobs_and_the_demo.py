@@ -30,14 +30,14 @@ def upgrade():
     op.create_table('jobrun_jobs',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), autoincrement=True, nullable=False),
     sa.Column('job_uuid', sa.String(length=36), nullable=False),
-    sa.Column('job_type', sa.String(length=128).with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=128), 'mariadb').with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=128), 'mysql'), nullable=False),
+    sa.Column('job_type', sa.String(length=128), nullable=False),
     sa.Column('status', sa.String(length=32), nullable=False),
     sa.Column('claim_mode', sa.String(length=16), nullable=False),
     sa.Column('title', sa.String(length=255), nullable=True),
-    sa.Column('owner', sa.String(length=191).with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mariadb').with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mysql'), nullable=True),
-    sa.Column('reference', sa.String(length=191).with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mariadb').with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mysql'), nullable=True),
-    sa.Column('actor', sa.String(length=191).with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mariadb').with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mysql'), nullable=True),
-    sa.Column('lock_key', sa.String(length=191).with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mariadb').with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mysql'), nullable=True),
+    sa.Column('owner', sa.String(length=191), nullable=True),
+    sa.Column('reference', sa.String(length=191), nullable=True),
+    sa.Column('actor', sa.String(length=191), nullable=True),
+    sa.Column('lock_key', sa.String(length=191), nullable=True),
     sa.Column('active_lock_key', sa.String(length=64), nullable=True),
     sa.Column('priority', sa.Integer(), nullable=False),
     sa.Column('not_before', sa.BigInteger(), nullable=True),
@@ -101,7 +101,13 @@ def upgrade():
     sa.CheckConstraint("status IN ('cancel_requested', 'cancelled', 'failed', 'interrupted', 'lost', 'queued', 'running', 'succeeded')", name=op.f('ck_jobrun_jobs_status')),
     sa.PrimaryKeyConstraint('id'),
     sa.UniqueConstraint('active_lock_key', name=op.f('uq_jobrun_jobs_active_lock')),
-    sa.UniqueConstraint('job_uuid', name=op.f('uq_jobrun_jobs_uuid'))
+    sa.UniqueConstraint('job_uuid', name=op.f('uq_jobrun_jobs_uuid')),
+    mariadb_charset='utf8mb4',
+    mariadb_collate='utf8mb4_bin',
+    mariadb_engine='InnoDB',
+    mysql_charset='utf8mb4',
+    mysql_collate='utf8mb4_bin',
+    mysql_engine='InnoDB'
     )
     with op.batch_alter_table('jobrun_jobs', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_jobrun_jobs_dispatch'), ['claim_mode', 'status', 'priority', 'created_at', 'id'], unique=False)
@@ -118,7 +124,13 @@ def upgrade():
     sa.Column('fingerprint', sa.String(length=64), nullable=False),
     sa.Column('created_at', sa.BigInteger(), nullable=False),
     sa.CheckConstraint('id = 1', name=op.f('ck_jobrun_meta_one')),
-    sa.PrimaryKeyConstraint('id')
+    sa.PrimaryKeyConstraint('id'),
+    mariadb_charset='utf8mb4',
+    mariadb_collate='utf8mb4_bin',
+    mariadb_engine='InnoDB',
+    mysql_charset='utf8mb4',
+    mysql_collate='utf8mb4_bin',
+    mysql_engine='InnoDB'
     )
     op.create_table('jobrun_supervisors',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), autoincrement=True, nullable=False),
@@ -139,7 +151,13 @@ def upgrade():
     sa.Column('heartbeat_at', sa.BigInteger(), nullable=False),
     sa.Column('drain_requested_at', sa.BigInteger(), nullable=True),
     sa.PrimaryKeyConstraint('id'),
-    sa.UniqueConstraint('supervisor_uuid', name=op.f('uq_jobrun_supervisors_uuid'))
+    sa.UniqueConstraint('supervisor_uuid', name=op.f('uq_jobrun_supervisors_uuid')),
+    mariadb_charset='utf8mb4',
+    mariadb_collate='utf8mb4_bin',
+    mariadb_engine='InnoDB',
+    mysql_charset='utf8mb4',
+    mysql_collate='utf8mb4_bin',
+    mysql_engine='InnoDB'
     )
     with op.batch_alter_table('jobrun_supervisors', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_jobrun_supervisors_heartbeat'), ['heartbeat_at'], unique=False)
@@ -202,13 +220,19 @@ def upgrade():
     sa.Column('evidence_json', sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb').with_variant(mysql.LONGTEXT(), 'mysql'), nullable=True),
     sa.ForeignKeyConstraint(['job_id'], ['jobrun_jobs.id'], ),
     sa.PrimaryKeyConstraint('id'),
-    sa.UniqueConstraint('job_id', 'attempt', name=op.f('uq_jobrun_attempts_job'))
+    sa.UniqueConstraint('job_id', 'attempt', name=op.f('uq_jobrun_attempts_job')),
+    mariadb_charset='utf8mb4',
+    mariadb_collate='utf8mb4_bin',
+    mariadb_engine='InnoDB',
+    mysql_charset='utf8mb4',
+    mysql_collate='utf8mb4_bin',
+    mysql_engine='InnoDB'
     )
     op.create_table('jobrun_events',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), autoincrement=True, nullable=False),
     sa.Column('job_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True),
     sa.Column('action', sa.String(length=64), nullable=False),
-    sa.Column('actor', sa.String(length=191).with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mariadb').with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mysql'), nullable=True),
+    sa.Column('actor', sa.String(length=191), nullable=True),
     sa.Column('from_status', sa.String(length=32), nullable=True),
     sa.Column('to_status', sa.String(length=32), nullable=True),
     sa.Column('attempt', sa.Integer(), nullable=True),
@@ -217,14 +241,20 @@ def upgrade():
     sa.Column('at', sa.BigInteger(), nullable=False),
     sa.ForeignKeyConstraint(['job_id'], ['jobrun_jobs.id'], ),
     sa.PrimaryKeyConstraint('id'),
-    sa.UniqueConstraint('job_id', 'id', name=op.f('uq_jobrun_events_job'))
+    sa.UniqueConstraint('job_id', 'id', name=op.f('uq_jobrun_events_job')),
+    mariadb_charset='utf8mb4',
+    mariadb_collate='utf8mb4_bin',
+    mariadb_engine='InnoDB',
+    mysql_charset='utf8mb4',
+    mysql_collate='utf8mb4_bin',
+    mysql_engine='InnoDB'
     )
     op.create_table('jobrun_files',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), autoincrement=True, nullable=False),
     sa.Column('job_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('attempt', sa.Integer(), nullable=False),
     sa.Column('kind', sa.String(length=16), nullable=False),
-    sa.Column('name', sa.String(length=191).with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mariadb').with_variant(mysql.VARCHAR(charset='utf8mb4', collation='utf8mb4_bin', length=191), 'mysql'), nullable=False),
+    sa.Column('name', sa.String(length=191), nullable=False),
     sa.Column('path', sa.String(length=255), nullable=True),
     sa.Column('size', sa.BigInteger(), nullable=True),
     sa.Column('content_type', sa.String(length=255), nullable=True),
@@ -235,7 +265,13 @@ def upgrade():
     sa.CheckConstraint("kind IN ('input', 'output')", name=op.f('ck_jobrun_files_kind')),
     sa.ForeignKeyConstraint(['job_id'], ['jobrun_jobs.id'], ),
     sa.PrimaryKeyConstraint('id'),
-    sa.UniqueConstraint('job_id', 'kind', 'attempt', 'name', name=op.f('uq_jobrun_files_name'))
+    sa.UniqueConstraint('job_id', 'kind', 'attempt', 'name', name=op.f('uq_jobrun_files_name')),
+    mariadb_charset='utf8mb4',
+    mariadb_collate='utf8mb4_bin',
+    mariadb_engine='InnoDB',
+    mysql_charset='utf8mb4',
+    mysql_collate='utf8mb4_bin',
+    mysql_engine='InnoDB'
     )
     with op.batch_alter_table('jobrun_files', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_jobrun_files_expiry'), ['expires_at', 'id'], unique=False)
@@ -253,7 +289,13 @@ def upgrade():
     sa.Column('context_json', sa.Text().with_variant(mysql.LONGTEXT(), 'mariadb').with_variant(mysql.LONGTEXT(), 'mysql'), nullable=True),
     sa.ForeignKeyConstraint(['job_id'], ['jobrun_jobs.id'], ),
     sa.PrimaryKeyConstraint('id'),
-    sa.UniqueConstraint('job_id', 'seq', name=op.f('uq_jobrun_logs_seq'))
+    sa.UniqueConstraint('job_id', 'seq', name=op.f('uq_jobrun_logs_seq')),
+    mariadb_charset='utf8mb4',
+    mariadb_collate='utf8mb4_bin',
+    mariadb_engine='InnoDB',
+    mysql_charset='utf8mb4',
+    mysql_collate='utf8mb4_bin',
+    mysql_engine='InnoDB'
     )
     # ### end Alembic commands ###
 

@@ -1,0 +1,13 @@
+"""`store` and `store_url`: each of the three databases, with our tables and no rows."""
+
+from __future__ import annotations
+
+from tests.helpers.store_fixtures import (
+    shared_mariadb,
+    shared_postgresql,
+    shared_sqlite,
+    store,
+    store_url,
+)
+
+__all__ = ["shared_mariadb", "shared_postgresql", "shared_sqlite", "store", "store_url"]
