@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import signal
 import socket
 import sys
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         listener = listen(port)
     except OSError as error:
-        print(f"Port {port} cannot be used: {error.strerror}.", file=sys.stderr)
+        print(f"Port {port} cannot be used: {os.strerror(error.errno or 0)}.", file=sys.stderr)
         return 2
     app = create_app()
     with app.app_context():
@@ -98,7 +99,8 @@ def stop_jobs() -> None:
     active = jobs.find(status=ACTIVE, limit=200).jobs
     asked = [job.uuid for job in active if jobs.cancel(job.uuid, actor="end of the demo").ok]
     if asked:
-        print(f"Stopping {len(asked)} running jobs; Ctrl-C leaves them to themselves.")
+        text = "Stopping the jobs that still run; Ctrl-C leaves them to themselves."
+        print(text, flush=True)
     end = time.monotonic() + FAREWELL
     try:
         for uuid in asked:
