@@ -176,7 +176,7 @@ def end_group(leader: int, grace: float = GROUP_GRACE) -> int:
     """End what is left of the group of a dead `leader`; how many there were.
 
     TERM, CONT, `grace` seconds, KILL. The leader must not have been waited for yet, so that its
-    number cannot belong to anybody else.
+    number cannot belong to anybody else; for one that was, see `end_leftovers`.
     """
     left = group_members(leader)
     if not left and _has_proc():
@@ -188,6 +188,19 @@ def end_group(leader: int, grace: float = GROUP_GRACE) -> int:
     signal_group(leader, signal.SIGKILL)
     _gone_within(leader, 1.0)
     return len(left)
+
+
+def end_leftovers(leader: int, ticks: int, grace: float = GROUP_GRACE) -> int:
+    """End the group of a leader that somebody else waited for; how many processes there were.
+
+    `ticks` are the start ticks it had. As long as a member lives, the kernel gives the number to
+    nobody else; where it stands for a newer process, or the leader still runs, nothing is done.
+    """
+    fields = _stat_fields(leader)
+    if fields and (fields[0] not in b"ZX" or int(fields[19]) != ticks):
+        return 0
+    members = [pid for pid in group_members(leader) if _started(pid) >= ticks]
+    return end_group(leader, grace) if members else 0
 
 
 def signal_group(leader: int, number: int) -> None:
@@ -235,6 +248,11 @@ def _pids() -> list[int]:
 def _stat_fields(pid: int) -> list[bytes]:
     # The command's name may hold blanks and parentheses: what follows the last one is regular.
     return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _started(pid: int) -> int:
+    fields = _stat_fields(pid)
+    return int(fields[19]) if fields else -1
 
 
 def _links(pid: int) -> Iterator[str]:

@@ -123,11 +123,11 @@ def test_a_claim_is_heard_and_the_end_recorded(launching: Launching) -> None:
 
 def test_a_launch_does_not_wait_for_the_child(launching: Launching) -> None:
     started = time.monotonic()
-    handle = launching.child("time.sleep(0.5)")
+    handle = launching.child("time.sleep(2)")
     took = time.monotonic() - started
 
     assert handle.wait(0) == "waiting"
-    assert took < 0.2
+    assert took < 1.5
 
 
 def test_a_claim_not_heard_of_in_time_is_unknown(launching: Launching) -> None:

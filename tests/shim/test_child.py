@@ -268,7 +268,7 @@ def test_the_end_is_reported_fast(launch: Launch, tmp_path: Path) -> None:
     os.kill(child_pid(tmp_path), signal.SIGKILL)
     shim.report()
 
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 2
 
 
 def test_what_is_left_of_the_group_is_ended_before_the_report(
@@ -287,12 +287,14 @@ while not os.path.exists(path) or len(open(path).readlines()) < 2:
     time.sleep(0.01)
 os.kill(os.getpid(), signal.SIGKILL)
 """
+    started = time.monotonic()
     report = launch(fake_child(tmp_path, body)).report()
+    took = time.monotonic() - started
     left = noted(tmp_path, "left")
 
     assert len(left) == 2
     assert not any(is_running(pid) for pid in left)
-    assert report.wall < 1, "the time until the group was gone is not the child's"
+    assert took - report.wall > 0.8, "the time until the group was gone is not the child's"
 
 
 def test_what_left_the_session_lives_on_and_is_counted(launch: Launch, tmp_path: Path) -> None:

@@ -174,6 +174,27 @@ def test_a_group_is_counted_and_ended(family: subprocess.Popen[bytes]) -> None:
     assert evidence.end_group(family.pid) == 0
 
 
+def test_what_a_dead_leader_left_is_ended_when_it_is_the_one_that_was_meant(
+    family: subprocess.Popen[bytes],
+) -> None:
+    assert family.stdin is not None
+    ticks = evidence._started(family.pid)
+    assert evidence.end_leftovers(family.pid, ticks) == 0, "the leader lives"
+    family.stdin.close()
+    family.wait()
+    assert evidence.end_leftovers(family.pid, 2**60) == 0, "members are older than the leader"
+    assert len(evidence.group_members(family.pid)) == 1
+
+    assert evidence.end_leftovers(family.pid, ticks) == 1
+    assert evidence.group_members(family.pid) == []
+    assert evidence.end_leftovers(family.pid, ticks) == 0
+
+
+def test_the_number_of_a_newer_process_is_left_alone(family: subprocess.Popen[bytes]) -> None:
+    assert evidence.end_leftovers(family.pid, evidence._started(family.pid) - 1) == 0
+    assert len(evidence.group_members(family.pid)) == 2
+
+
 def test_those_who_hold_a_pipe_are_counted(family: subprocess.Popen[bytes]) -> None:
     assert family.stdout is not None
     reader, writer = os.pipe()
