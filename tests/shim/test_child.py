@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flask_jobrunner.protocol.report import REPORT_MAX_BYTES
-from flask_jobrunner.shim import channels, watch
+from flask_jobrunner.shim import channels
 from tests.helpers.processes import is_running
 from tests.helpers.shims import (
     CREDENTIAL,
@@ -156,86 +156,6 @@ def test_a_closed_acknowledgement_pipe_stops_nothing(launch: Launch, tmp_path: P
     assert report.claimed
     assert report.exit_code == 4
     assert report.wall >= 0.3
-
-
-def test_a_child_that_never_claims_is_ended_with_its_window(launch: Launch, tmp_path: Path) -> None:
-    report = launch(fake_child(tmp_path, "forever()"), claim_window=0.3).report()
-
-    assert report.killed == "claim_window"
-    assert report.signal == signal.SIGTERM
-    assert 0.3 <= report.wall < 2
-
-
-def test_a_child_that_claimed_outlives_the_window(launch: Launch, tmp_path: Path) -> None:
-    shim = launch(fake_child(tmp_path, "claim(); time.sleep(1); sys.exit(7)"), claim_window=0.5)
-
-    assert shim.report().exit_code == 7
-
-
-def test_a_child_that_ignores_term_is_killed_after_the_grace(
-    launch_here: Launch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watch, "TERM_GRACE", 0.3)
-    body = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay('booted')\nforever()"
-    report = launch_here(fake_child(tmp_path, body), claim_window=0.5).report()
-
-    assert report.signal == signal.SIGKILL
-    assert report.killed == "claim_window"
-    assert report.oom in (False, None)
-
-
-def test_the_run_budget_is_enforced_from_outside(launch: Launch, tmp_path: Path) -> None:
-    body = "claim(); say('started', budget=0.3, grace=0.2); forever()"
-    report = launch(fake_child(tmp_path, body)).report()
-
-    assert report.killed == "run_timeout"
-    assert report.signal == signal.SIGTERM
-    assert 0.5 <= report.wall < 2.5
-
-
-def test_a_stopped_process_is_continued_so_that_it_can_end(launch: Launch, tmp_path: Path) -> None:
-    body = "claim(); say('started', budget=0.5, grace=0); os.kill(os.getpid(), signal.SIGSTOP)"
-    report = launch(fake_child(tmp_path, body)).report()
-
-    assert report.killed == "run_timeout"
-    assert report.signal == signal.SIGTERM
-
-
-def test_the_stopping_ladder_ends_with_kill(launch: Launch, tmp_path: Path) -> None:
-    body = """
-signal.signal(signal.SIGTERM, lambda *_: note("terms", time.monotonic()))
-claim()
-note("stops", time.monotonic())
-say("stopping", reason="cancel", grace=0.3)
-while True:
-    time.sleep(1)
-"""
-    report = launch(fake_child(tmp_path, body)).report()
-    (warned,) = noted(tmp_path, "stops")
-    (termed,) = noted(tmp_path, "terms")
-
-    assert report.killed == "cancel"
-    assert report.signal == signal.SIGKILL
-    assert termed - warned >= 0.3
-    assert report.wall >= 0.3 + watch.WARNED_GRACE
-
-
-def test_a_child_that_stops_in_time_was_not_killed(launch: Launch, tmp_path: Path) -> None:
-    body = "claim(); say('stopping', reason='shutdown', grace=20); sys.exit(6)"
-    report = launch(fake_child(tmp_path, body)).report()
-
-    assert (report.killed, report.exit_code) == (None, 6)
-
-
-def test_the_earliest_limit_counts(launch: Launch, tmp_path: Path) -> None:
-    body = """
-claim()
-say("started", budget=60, grace=0)
-say("stopping", reason="shutdown", grace=30)
-say("stopping", reason="force", grace=0)
-forever()
-"""
-    assert launch(fake_child(tmp_path, body)).report(timeout=5).killed == "force"
 
 
 def test_a_term_from_somebody_else_is_just_how_it_ended(launch: Launch, tmp_path: Path) -> None:
