@@ -179,6 +179,10 @@ def _check(ctx: JobContext) -> None:
 # -- ending ---------------------------------------------------------------------------------
 
 
+def _note_modules(_: JobContext, path: str) -> None:
+    Path(path).write_text("\n".join(sorted(sys.modules)), encoding="utf-8")
+
+
 def _return(_: JobContext, value: Any) -> NoReturn:
     raise Returned(value)
 
@@ -194,6 +198,11 @@ def _raise(_: JobContext, kind: str, message: str = "") -> NoReturn:
         "CancelledError": asyncio.CancelledError,
     }
     raise (known.get(kind) or getattr(builtins, kind))(message)
+
+
+def _raise_unless_file(_: JobContext, path: str) -> None:
+    if not Path(path).exists():
+        raise ValueError(f"{path} is missing")
 
 
 def _exit(_: JobContext, code: Any = None) -> NoReturn:
@@ -298,9 +307,11 @@ ACTS: dict[str, Callable[..., None]] = {
     "raise_if_cancelled": _raise_if_cancelled,
     "heartbeat": _heartbeat,
     "check": _check,
+    "note_modules": _note_modules,
     "return": _return,
     "return_kind": _return_kind,
     "raise": _raise,
+    "raise_unless_file": _raise_unless_file,
     "exit": _exit,
     "os_exit": _os_exit,
     "kill": _kill,

@@ -1,7 +1,8 @@
 """The host application of the tests: a job's process builds it again from the environment.
 
 `HOST_DATABASE_URL` is its database, `HOST_CONFIG` a JSON object of configuration that wins over
-what stands here. `host.script` does what its payload says: see `host_acts`.
+what stands here, `HOST_INSTANCE` its instance folder. `host.script` does what its payload says:
+see `host_acts`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.host_acts import perform
 APP = "tests.host_app:create_app"
 DATABASE = "HOST_DATABASE_URL"
 CONFIG = "HOST_CONFIG"
+INSTANCE = "HOST_INSTANCE"
 
 
 class Model(DeclarativeBase):
@@ -107,7 +109,7 @@ def allow(action: str, job: Job | None) -> bool:
 
 def create_app() -> Flask:
     """Build the application on the database that the environment names."""
-    app = Flask("tests.host_app")
+    app = Flask("tests.host_app", instance_path=os.environ.get(INSTANCE))
     app.config.update(
         SECRET_KEY="of the tests",
         SQLALCHEMY_DATABASE_URI=os.environ[DATABASE],

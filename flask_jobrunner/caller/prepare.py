@@ -12,6 +12,7 @@ from flask_jobrunner.model.errors import ConfigError, InvalidPayload
 from flask_jobrunner.model.records import NewJob
 from flask_jobrunner.protocol.encoding import NotEncodable, clean_text, encode_json
 from flask_jobrunner.protocol.identity import uuid7
+from flask_jobrunner.repositories.place import network_filesystem
 from flask_jobrunner.runtime import Runtime
 
 TITLE_MAX_BYTES = 255
@@ -62,6 +63,12 @@ def check_can_launch(runtime: Runtime) -> list[str]:
         raise ConfigError(
             "The database is in memory, where no other process can see the job. Use a database "
             "file, such as sqlite:///app.db."
+        )
+    kind = network_filesystem(runtime.database.file or "")
+    if kind is not None:
+        raise ConfigError(
+            f"The database file is on a network file system ({kind}), whose locks SQLite cannot "
+            "rely on. Move it to a local disk, or use a database server."
         )
     return runtime.command()
 

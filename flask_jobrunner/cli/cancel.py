@@ -10,9 +10,8 @@ from flask_jobrunner.model.errors import JobNotFound
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.results import CancelResult
 from flask_jobrunner.model.words import STATUS_WORDS
-from flask_jobrunner.runtime import current_runtime
 
-from .common import acting, job_argument, json_option, masked, wait_option
+from .common import acting, job_argument, json_option, masked, ready_runtime, wait_option
 from .follow import newest_seq
 from .output import echo, echo_json
 from .watch import watch
@@ -40,7 +39,7 @@ def command(
 
     A process is never ended by this. A job that has ended stays as it is.
     """
-    runtime = current_runtime()
+    runtime = ready_runtime()
     result = cancel(runtime, job, actor=acting(runtime))
     if result.job is None:
         raise JobNotFound(f"There is no job {job}.")

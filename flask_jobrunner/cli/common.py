@@ -16,9 +16,8 @@ from flask.cli import ScriptInfo
 from flask_jobrunner.caller.inspect import check_ref, look_at
 from flask_jobrunner.model.errors import JobNotFound
 from flask_jobrunner.model.records import OwnedJob
-from flask_jobrunner.model.words import duration
 from flask_jobrunner.protocol.redact import mask_value
-from flask_jobrunner.runtime import Runtime
+from flask_jobrunner.runtime import Runtime, current_runtime
 
 F = TypeVar("F", bound=Callable[..., Any])
 FOR_EVER = 10 * 365 * 86400.0
@@ -83,6 +82,13 @@ def _read_seconds(
     return seconds
 
 
+def ready_runtime() -> Runtime:
+    """The application's runtime; raises `SchemaError` unless its tables are ours."""
+    runtime = current_runtime()
+    runtime.meta.ensure()
+    return runtime
+
+
 def find(runtime: Runtime, ref: int | str) -> OwnedJob:
     """The job, settled first; raises `JobNotFound`."""
     seen = look_at(runtime, ref)
@@ -118,9 +124,12 @@ def moment(at: datetime | None, zone: tzinfo) -> str:
 
 
 def ago(at: datetime, now: datetime) -> str:
-    """How long ago, in words."""
+    """How long ago, in its largest unit."""
     seconds = max(0, int((now - at).total_seconds()))
-    return f"{seconds} s ago" if seconds < 60 else f"{duration(seconds)} ago"
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
 
 
 def masked(runtime: Runtime, value: Any) -> Any:
@@ -133,5 +142,6 @@ def subcommand(context: click.Context, rest: str) -> str:
     info = context.find_object(ScriptInfo)
     app = info.app_import_path if info is not None else None
     option = f" --app {shlex.quote(app)}" if app and app != os.environ.get("FLASK_APP") else ""
-    group = context.parent.info_name if context.parent is not None else "jobs"
-    return f"{context.find_root().info_name}{option} {group} {rest}"
+    root, group = context.find_root(), context.parent
+    name = f"{group.info_name} " if group is not None and group is not root else ""
+    return f"{root.info_name}{option} {name}{rest}"

@@ -12,9 +12,8 @@ from flask_jobrunner.model.records import Job, Page
 from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.model.words import between, duration
 from flask_jobrunner.repositories.listing import PAGE_MAX
-from flask_jobrunner.runtime import current_runtime
 
-from .common import ago, json_option, masked, now_of, subcommand
+from .common import ago, json_option, masked, now_of, ready_runtime, subcommand
 from .output import echo, echo_json, one_line, remark, status_word, table, terminal_width
 
 _HEADER = ("id", "status", "type", "title", "progress", "created", "took")
@@ -52,7 +51,7 @@ def command(
 
     In a terminal the table is cut to its width; elsewhere nothing is, and uuids are added.
     """
-    runtime = current_runtime()
+    runtime = ready_runtime()
     page = find(runtime, status=status or None, limit=limit, **narrow)
     if as_json:
         echo_json(masked(runtime, page.to_dict()))

@@ -7,9 +7,9 @@ import itertools
 import click
 from flask.cli import with_appcontext
 
-from flask_jobrunner.runtime import Runtime, current_runtime
+from flask_jobrunner.runtime import Runtime
 
-from .common import FOR_EVER, find, job_argument
+from .common import FOR_EVER, find, job_argument, ready_runtime
 from .follow import lines_after, newest_seq
 from .log_lines import Show, json_printer, text_printer
 from .output import remark
@@ -48,7 +48,7 @@ def command(
     """
     if follows and after is not None and limit is not None:
         raise click.UsageError("-f shows every line from --after on; --limit would leave some out.")
-    runtime = current_runtime()
+    runtime = ready_runtime()
     seen = find(runtime, job)
     show = json_printer(runtime) if as_json else text_printer(runtime, timestamps=timestamps)
     start = after or 0

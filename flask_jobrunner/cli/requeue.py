@@ -11,9 +11,9 @@ from flask.cli import with_appcontext
 from flask_jobrunner.caller.requeue import requeue
 from flask_jobrunner.model.results import RequeueResult
 from flask_jobrunner.model.statuses import ExitCode, exit_code_of
-from flask_jobrunner.runtime import Runtime, current_runtime
+from flask_jobrunner.runtime import Runtime
 
-from .common import acting, job_argument, json_option, masked, wait_option
+from .common import acting, job_argument, json_option, masked, ready_runtime, wait_option
 from .follow import newest_seq
 from .log_lines import text_printer
 from .output import echo, echo_json, remark, safe
@@ -42,7 +42,7 @@ def command(
     Only failed, interrupted and cancelled jobs can run again, and lost ones with --confirm-lost.
     Exits by the first that could not, or with --wait did not succeed.
     """
-    runtime = current_runtime()
+    runtime = ready_runtime()
     taken = [_requeue(runtime, ref, confirm_lost=confirm_lost, tell=not as_json) for ref in job]
     until = time.monotonic() + (wait or 0)
     if wait is not None:

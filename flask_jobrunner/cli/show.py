@@ -14,9 +14,19 @@ from flask_jobrunner.caller.inspect import error_of
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, Event, OwnedJob
 from flask_jobrunner.protocol.encoding import decode_json
-from flask_jobrunner.runtime import Runtime, current_runtime
+from flask_jobrunner.runtime import Runtime
 
-from .common import ago, find, job_argument, json_option, masked, moment, now_of, subcommand
+from .common import (
+    ago,
+    find,
+    job_argument,
+    json_option,
+    masked,
+    moment,
+    now_of,
+    ready_runtime,
+    subcommand,
+)
 from .log_lines import text_printer
 from .output import count, echo, echo_json, one_line, safe, status_word
 
@@ -38,7 +48,7 @@ def command(
 
     A job whose process is gone is settled first. Secrets in payload and result are masked.
     """
-    runtime = current_runtime()
+    runtime = ready_runtime()
     seen = find(runtime, job)
     events, attempts = runtime.events.of(seen.job.id), runtime.attempts.of(seen.job.id)
     if as_json:

@@ -14,9 +14,8 @@ from flask_jobrunner.model.errors import InvalidPayload
 from flask_jobrunner.model.results import StartResult
 from flask_jobrunner.model.statuses import ExitCode
 from flask_jobrunner.protocol.encoding import decode_strict
-from flask_jobrunner.runtime import current_runtime
 
-from .common import acting, json_option, masked, subcommand, wait_option
+from .common import acting, json_option, masked, ready_runtime, subcommand, wait_option
 from .output import echo, echo_json, one_line, remark, safe
 from .watch import watch
 
@@ -50,7 +49,7 @@ def command(
     Exits 0 when the job was taken on, 1 when its process could not be started, 5 when an active
     job holds the lock key.
     """
-    runtime = current_runtime()
+    runtime = ready_runtime()
     result = start(
         runtime, job_type, _read_payload(payload), actor=acting(runtime), wait=True, **options
     )

@@ -9,9 +9,8 @@ from flask.cli import with_appcontext
 
 from flask_jobrunner.model.statuses import ExitCode
 from flask_jobrunner.recovery.sweep import SweepResult, sweep_once
-from flask_jobrunner.runtime import current_runtime
 
-from .common import json_option
+from .common import json_option, ready_runtime
 from .output import count, echo, echo_json, remark, status_word
 
 
@@ -28,7 +27,7 @@ def command(
     Meant for a timer. It takes some seconds longer when a job's process cannot be seen from here:
     such a job is lost only when its lease stays unchanged meanwhile.
     """
-    result = sweep_once(current_runtime())
+    result = sweep_once(ready_runtime())
     if as_json:
         echo_json(asdict(result))
     else:

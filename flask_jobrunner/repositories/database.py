@@ -67,10 +67,18 @@ class Database:
     @property
     def in_memory(self) -> bool:
         """Whether no other process can see this database."""
-        file = self.engine.url.database or ""
+        url = self.engine.url
+        file = url.database or ""
         return self.dialect == "sqlite" and (
-            not file or ":memory:" in file or "mode=memory" in file
+            not file or ":memory:" in file or url.query.get("mode") == "memory"
         )
+
+    @property
+    def file(self) -> str | None:
+        """The path of an SQLite file; None for a database on a server or in memory."""
+        if self.dialect != "sqlite" or self.in_memory:
+            return None
+        return (self.engine.url.database or "").removeprefix("file:")
 
     def now(self) -> ColumnElement[int]:
         """The database's clock, in microseconds UTC, as an expression in a statement."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
+from time import time_ns
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, or_, select, update
@@ -34,7 +34,8 @@ class HealthRepository:
 
     def sqlite(self) -> SQLiteFacts | None:
         """Facts of an SQLite file; None for any other database."""
-        if self._database.dialect != "sqlite":
+        path = self._database.file
+        if path is None:
             return None
         mode, version = self._database.read(
             lambda connection: (
@@ -43,7 +44,7 @@ class HealthRepository:
             )
         )
         return SQLiteFacts(
-            path=self._database.engine.url.database or "",
+            path=path,
             version=tuple(int(part) for part in str(version).split(".")),
             journal_mode=str(mode).lower(),
         )
@@ -65,9 +66,9 @@ class HealthRepository:
         """Seconds by which the database's clock is ahead of this process's."""
 
         def unit(connection: Connection) -> float:
-            before = time.time_ns()
+            before = time_ns()
             theirs = connection.execute(select(self._database.now())).scalar_one()
-            middle = (before + time.time_ns()) / 2000
+            middle = (before + time_ns()) / 2000
             return (int(theirs) - middle) / 1_000_000
 
         return self._database.read(unit)

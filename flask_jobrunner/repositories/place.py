@@ -21,6 +21,8 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 def network_filesystem(path: str) -> str | None:
     """The kind of network file system that `path` lies on, such as `nfs4`; None: on none known."""
+    if not path:
+        return None
     try:
         return _kind(os.path.realpath(path), MOUNTS.read_text("utf-8", "surrogateescape"))
     except OSError:

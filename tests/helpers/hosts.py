@@ -49,6 +49,7 @@ def host_environment(
     settings = {"JOBRUNNER_SPOOL_DIR": str(folder / "spool"), **config}
     patch.setenv(host_app.DATABASE, database_url)
     patch.setenv(host_app.CONFIG, json.dumps(settings))
+    patch.setenv(host_app.INSTANCE, str(folder / "instance"))
     patch.setenv(MARK, mark)
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     patch.setenv("PYTHONPATH", path)

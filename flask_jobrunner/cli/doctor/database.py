@@ -18,7 +18,7 @@ from .findings import Finding, fine, problem, warning
 CLOCK_TOLERANCE = 1.0
 OVERDUE = 60.0
 WAL_RESET_FIXED = (3, 51, 3)
-_RELATIVE = re.compile(r"sqlite(\+\w+)?:///(?!/)(?P<path>[^?]+)")
+_RELATIVE = re.compile(r"sqlite(\+\w+)?:///(file:)?(?!/|file:)(?P<path>[^?]+)")
 
 
 def examine(runtime: Runtime) -> Iterator[Finding]:
