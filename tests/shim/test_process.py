@@ -29,7 +29,7 @@ from tests.helpers.shims import (
 )
 from tests.helpers.waiting import eventually
 
-BARE_PLUS = 1_500_000
+BARE_PLUS = 2_500_000
 HEAVY = ("subprocess", "typing", "dataclasses", "pathlib", "tempfile", "socket", "asyncio",
          "inspect", "logging", "ctypes", "flask_jobrunner")  # fmt: skip
 
