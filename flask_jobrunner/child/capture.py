@@ -29,6 +29,8 @@ from .steady import Alarm, Clock, Worker
 READ_BYTES = 64 << 10
 GATHERED_BYTES = 32 << 10
 """With so much in a pipe it is read although the writer is not ready."""
+GATHER_SECONDS = 0.1
+"""How long output stays in its pipe, where it outlives this process, before it is read."""
 _TICK = 0.02
 _DRAIN_SECONDS = 3.0
 _HEADER_LIMIT = 256
@@ -140,14 +142,21 @@ class Capture:
             self._hand_over(self._parser.close(self._clock.now()))
 
     def _loop(self) -> None:
+        since: float | None = None
         while not self._stopped:
             self._restore_pipes()
             gathered = self._gathered()
-            if gathered >= GATHERED_BYTES or (gathered and self._ready()):
+            if not gathered:
+                since = None
+                self._wait_for_output()
+            elif since is None:
+                since = self._clock.monotonic()
+            # The last words before a crash must not be on their way through this process yet.
+            waited = since is not None and self._clock.monotonic() - since >= GATHER_SECONDS
+            if gathered >= GATHERED_BYTES or (gathered and waited and self._ready()):
+                since = None
                 self._read_all()
                 self._ring.ring()
-            elif not gathered:
-                self._wait_for_output()
             if gathered < GATHERED_BYTES:
                 self._pause.wait(_TICK)
 

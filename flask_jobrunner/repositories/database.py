@@ -41,13 +41,15 @@ BUSY_TIMEOUT = 5.0
 """Seconds that one statement may wait for a lock, and one connect for an answer."""
 TRIES = 4
 IDLE_LIMIT_MS = 30_000
+# Taken early, as a handler may replace it.
+_sleep = time.sleep
 MISSING = object()
 """What a read-back answers when the unit turns out not to have been committed."""
 
 
-def wall_clock() -> int:
-    """Microseconds UTC of this process."""
-    return time.time_ns() // 1000
+def wall_clock(now: Callable[[], int] = time.time_ns) -> int:
+    """Microseconds UTC of this process; the real ones also where a handler froze `time`."""
+    return now() // 1000
 
 
 class Database:
@@ -122,7 +124,7 @@ class Database:
                     self.engine.dispose()
                 if attempt == tries:
                     raise _given_up(fault, error) from error
-                time.sleep(random.uniform(0.01, 0.05) * 2**attempt)
+                _sleep(random.uniform(0.01, 0.05) * 2**attempt)
         raise AssertionError("unreachable")
 
     def read(self, unit: Callable[[Connection], T]) -> T:
