@@ -224,8 +224,9 @@ def test_an_owner_that_lost_the_job_writes_nothing_and_is_told(
     eventually(lambda: not Path(f"/proc/{pid}").exists(), timeout=30)
     status = host_jobs.status(job.uuid)
     assert status.job is not None
-    assert status.job.status == "running"
-    assert "after" not in [line.message for line in status.logs]
+    # Whoever looks at the row may have found by now that this process is gone.
+    assert status.job.status in {"running", "interrupted"}
+    assert (status.result, status.job.handler_started_at is None) == (None, False)
 
 
 def test_a_write_transaction_of_twenty_seconds(host_jobs: JobRunner) -> None:
