@@ -42,6 +42,7 @@ def requeue(
         claim_window=runtime.config.claim_window,
         queue_budget=budget,
         revision=runtime.config.revision,
+        config_digest=runtime.config.digest,
         actor=actor if actor is not None else runtime.hooks.current_actor(),
     )
     now = runtime.jobs.get(job.id)

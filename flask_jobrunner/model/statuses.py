@@ -44,7 +44,7 @@ OWNED = frozenset({JobStatus.RUNNING, JobStatus.CANCEL_REQUESTED})
 TERMINAL = frozenset(JobStatus) - ACTIVE
 REQUEUEABLE = frozenset({JobStatus.INTERRUPTED, JobStatus.FAILED, JobStatus.CANCELLED})
 
-# `to` None: the row is made. The guards live in the repositories; this table is what they enforce.
+# `from` None: the row is made. What is not here, the repositories refuse before they write.
 MOVES: frozenset[tuple[JobStatus | None, JobStatus]] = frozenset(
     {
         (None, JobStatus.QUEUED),
@@ -59,7 +59,6 @@ MOVES: frozenset[tuple[JobStatus | None, JobStatus]] = frozenset(
         (JobStatus.RUNNING, JobStatus.LOST),
         (JobStatus.CANCEL_REQUESTED, JobStatus.CANCELLED),
         (JobStatus.CANCEL_REQUESTED, JobStatus.FAILED),
-        (JobStatus.CANCEL_REQUESTED, JobStatus.INTERRUPTED),
         (JobStatus.CANCEL_REQUESTED, JobStatus.LOST),
         (JobStatus.INTERRUPTED, JobStatus.QUEUED),
         (JobStatus.FAILED, JobStatus.QUEUED),
@@ -68,6 +67,12 @@ MOVES: frozenset[tuple[JobStatus | None, JobStatus]] = frozenset(
         (JobStatus.LOST, JobStatus.CANCELLED),
     }
 )
+
+
+def may_move(from_status: str, to_status: str) -> bool:
+    """Whether a job of one status may become one of the other."""
+    return (from_status, to_status) in MOVES
+
 
 StopReason = Literal["shutdown", "stall", "run_timeout", "cancel", "force"]
 STOP_REASONS: tuple[StopReason, ...] = ("shutdown", "stall", "run_timeout", "cancel", "force")

@@ -49,9 +49,14 @@ def _record(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
         return True  # never claimed, and the row says already how this launch ended
     if current and job.status in OWNED and seen.worker_token == token:
         return _end_claimed(runtime, seen, report)
-    lines = last_output(runtime, report)
-    runtime.attempts.add_report(job.id, report.attempt, token, attempt_values(report), lines)
-    return True
+    values, lines = attempt_values(report), list[NewLine]()
+    if job.status in OWNED:
+        # Of an earlier attempt: its last words must not come between the lines of this one.
+        words = {"last_words": last_words(report)}
+        values["evidence_json"] = json.dumps(report.evidence() | words)
+    else:
+        lines = last_output(runtime, report)
+    return runtime.attempts.add_report(job.id, report.attempt, token, values, lines)
 
 
 def _token_of_the_dead(runtime: Runtime, seen: OwnedJob, report: EndReport) -> str | None:

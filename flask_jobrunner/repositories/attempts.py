@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, select, update
 
 from flask_jobrunner.model.records import Attempt, NewLine
+from flask_jobrunner.model.statuses import OWNED
 
 from .database import Database
 from .rows import add_lines, line_counters, to_attempt
@@ -48,17 +49,50 @@ class AttemptRepository:
         report: Mapping[str, Any],
         lines: Sequence[NewLine],
     ) -> bool:
-        """Add the report and the last lines to an attempt that has ended, once. False: it was."""
-        jobs, attempts = self._database.tables.jobs, self._database.tables.attempts
+        """Add the report and the last lines to an attempt that has ended, once.
+
+        True when it is recorded, now or before. False, and nothing is written, where there are
+        lines and the job has an owner: that one counts the lines, and would take itself for
+        fenced if others came between.
+        """
 
         def unit(connection: Connection) -> bool:
-            # The job row first, also when only lines follow: see `fenced` for the order.
-            moved = connection.execute(
+            # The job row first: see `fenced` for the order.
+            if lines and not self._make_room(connection, job_id, lines):
+                return False
+            if not self._record(connection, job_id, attempt, token, report):
+                raise _AlreadyRecorded
+            self._add_lines(connection, job_id, attempt, lines)
+            return True
+
+        try:
+            return self._database.run(unit)
+        except _AlreadyRecorded:
+            return True
+
+    def _make_room(self, connection: Connection, job_id: int, lines: Sequence[NewLine]) -> bool:
+        jobs = self._database.tables.jobs
+        unowned = jobs.c.status.not_in([str(status) for status in OWNED])
+        return (
+            connection.execute(
                 update(jobs)
-                .where(jobs.c.id == job_id)
+                .where(jobs.c.id == job_id, unowned)
                 .values(row_version=jobs.c.row_version + 1, **line_counters(jobs, lines))
             ).rowcount
-            recorded = connection.execute(
+            == 1
+        )
+
+    def _record(
+        self,
+        connection: Connection,
+        job_id: int,
+        attempt: int,
+        token: str,
+        report: Mapping[str, Any],
+    ) -> bool:
+        attempts = self._database.tables.attempts
+        return (
+            connection.execute(
                 update(attempts)
                 .where(
                     attempts.c.job_id == job_id,
@@ -68,20 +102,21 @@ class AttemptRepository:
                 )
                 .values(reported_at=self._database.now(), **report)
             ).rowcount
-            if moved != 1 or recorded != 1:
-                raise _AlreadyRecorded
-            seq = connection.execute(select(jobs.c.log_seq).where(jobs.c.id == job_id)).scalar_one()
-            add_lines(
-                connection,
-                self._database,
-                job_id=job_id,
-                attempt=attempt,
-                after_seq=int(seq) - len(lines),
-                lines=lines,
-            )
-            return True
+            == 1
+        )
 
-        try:
-            return self._database.run(unit)
-        except _AlreadyRecorded:
-            return False
+    def _add_lines(
+        self, connection: Connection, job_id: int, attempt: int, lines: Sequence[NewLine]
+    ) -> None:
+        if not lines:
+            return
+        jobs = self._database.tables.jobs
+        seq = connection.execute(select(jobs.c.log_seq).where(jobs.c.id == job_id)).scalar_one()
+        add_lines(
+            connection,
+            self._database,
+            job_id=job_id,
+            attempt=attempt,
+            after_seq=int(seq) - len(lines),
+            lines=lines,
+        )

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, update
+from sqlalchemy import Connection, exists, update
 
 from flask_jobrunner.model.records import Fence, NewLine, Outcome, OwnedJob, Progress, Verdict
-from flask_jobrunner.model.statuses import JobStatus
+from flask_jobrunner.model.statuses import TERMINAL, JobStatus, may_move
 from flask_jobrunner.model.words import last_line
 
 from .fenced import FencedRows, progress_values
 from .rows import add_event, add_lines, clean_slate, ended, line_counters, select_jobs, to_owned
+
+# The events say who ended an attempt: its owner, or somebody who proved the owner dead.
+_FINISH, _END = "finish", "end"
+_OWNERS_ENDS = TERMINAL - {JobStatus.LOST}
+_VERDICTS = TERMINAL - {JobStatus.SUCCEEDED} | {JobStatus.QUEUED}
 
 
 class EndingRepository(FencedRows):
@@ -27,7 +32,12 @@ class EndingRepository(FencedRows):
         last_seq: int = 0,
         progress: Progress | None = None,
     ) -> OwnedJob | None:
-        """The owner's terminal write. A cancel that is already recorded wins over a result."""
+        """The owner's terminal write. A cancel that is already recorded wins over a result.
+
+        None: the job is not this owner's (any more). Sent again it answers what it had written.
+        """
+        if outcome.status not in _OWNERS_ENDS:
+            raise ValueError(f"no owner ends its job as {outcome.status}")
         jobs = self._database.tables.jobs
 
         def unit(connection: Connection) -> OwnedJob | None:
@@ -43,7 +53,7 @@ class EndingRepository(FencedRows):
                 guard = [jobs.c.status == str(status), jobs.c.log_seq == last_seq]
                 if self._write(connection, fence, values, *guard):
                     self._close_attempt(connection, fence, final)
-                    self._end_event(connection, fence, status, final.status, final.reason)
+                    self._end_event(connection, fence, _FINISH, status, final.status, final.reason)
                     add_lines(
                         connection,
                         self._database,
@@ -66,8 +76,13 @@ class EndingRepository(FencedRows):
         report: Mapping[str, Any] | None = None,
         actor: str | None = None,
     ) -> bool:
-        """Move a dead owner's job as the verdict says, if owner, status and lease are as seen."""
+        """Move a dead owner's job as the verdict says, if the row is still as it was seen.
+
+        Any move, start marker or renewal since then saves the job: its owner may live after all.
+        """
         jobs, job = self._database.tables.jobs, seen.job
+        if verdict.status not in _VERDICTS or not may_move(job.status, verdict.status):
+            return False
         fence = Fence(job_id=job.id, attempt=job.attempt, token=seen.worker_token or "")
         final = Outcome(
             status=verdict.status,
@@ -78,9 +93,11 @@ class EndingRepository(FencedRows):
         closing = [*lines, last_line(final)]
 
         def unit(connection: Connection) -> bool:
-            guard = [jobs.c.status == job.status]
-            if verdict.status == "lost":
-                guard.append(jobs.c.lease_until == seen.lease_until)
+            guard = [
+                jobs.c.status == job.status,
+                jobs.c.row_version == seen.row_version,
+                jobs.c.lease_until == seen.lease_until,
+            ]
             values = self._dead_values(final, seen) | line_counters(jobs, closing)
             if not self._write(connection, fence, values, *guard):
                 return False
@@ -89,6 +106,7 @@ class EndingRepository(FencedRows):
             self._end_event(
                 connection,
                 fence,
+                _END,
                 job.status,
                 verdict.status,
                 verdict.reason,
@@ -109,14 +127,17 @@ class EndingRepository(FencedRows):
 
     def _finished(self, connection: Connection, fence: Fence) -> OwnedJob | None:
         """The row if this very owner has already ended it: the commit that broke had happened."""
-        jobs = self._database.tables.jobs
+        jobs, events = self._database.tables.jobs, self._database.tables.events
+        by_its_owner = exists().where(
+            events.c.job_id == jobs.c.id,
+            events.c.attempt == fence.attempt,
+            events.c.action == _FINISH,
+        )
         statement = select_jobs(self._database).where(
-            and_(
-                jobs.c.id == fence.job_id,
-                jobs.c.worker_token == fence.token,
-                jobs.c.attempt == fence.attempt,
-                jobs.c.finished_at.is_not(None),
-            )
+            jobs.c.id == fence.job_id,
+            jobs.c.worker_token == fence.token,
+            jobs.c.attempt == fence.attempt,
+            by_its_owner,
         )
         row = connection.execute(statement).mappings().first()
         return None if row is None else to_owned(row)
@@ -168,6 +189,7 @@ class EndingRepository(FencedRows):
         self,
         connection: Connection,
         fence: Fence,
+        action: str,
         from_status: str,
         to_status: str,
         reason: str | None,
@@ -179,7 +201,7 @@ class EndingRepository(FencedRows):
             connection,
             self._database,
             job_id=fence.job_id,
-            action="end",
+            action=action,
             attempt=fence.attempt,
             from_status=from_status,
             to_status=to_status,

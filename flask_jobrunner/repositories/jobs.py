@@ -6,15 +6,15 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Insert, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Insert, case, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from flask_jobrunner.model.records import Job, NewJob, OwnedJob
-from flask_jobrunner.model.statuses import JobStatus
+from flask_jobrunner.model.statuses import JobStatus, may_move
 
 from .database import MISSING, Database
-from .rows import add_event, clean_slate, ended, select_jobs, span, to_job, to_owned
+from .rows import add_event, clean_slate, ended, same, select_jobs, span, to_job, to_owned
 
 MINT_GRACE = 10
 """A row that joined the host's transaction has this many claim windows to be launched in."""
@@ -43,17 +43,21 @@ class JobRepository:
 
     def add(self, new: NewJob) -> Job | None:
         """Commit a queued job. None when an active job holds the lock key."""
+
+        def unit(connection: Connection) -> Job:
+            return self.in_transaction(connection, self.add_in(connection, new))
+
         try:
-            job_id = self._database.run(
-                lambda connection: self.add_in(connection, new),
-                read_back=lambda connection: self._id_of(connection, new.uuid),
+            return self._database.run(
+                unit, read_back=lambda connection: self._made(connection, new) or MISSING
             )
         except IntegrityError:
-            # Only the lock explains a conflict; anything else must not be hidden.
-            if new.lock_key is None or self.get(new.uuid) is not None:
+            # The row in the way may be this very one: its commit was under way when the
+            # connection broke. Otherwise only the lock explains it, and nothing else is hidden.
+            mine = self._database.read(lambda connection: self._made(connection, new))
+            if mine is None and new.lock_key is None:
                 raise
-            return None
-        return self.get(job_id)
+            return mine
 
     def add_in(self, connection: Connection, new: NewJob) -> int:
         """Insert into the transaction that `connection` is in; returns the id."""
@@ -149,7 +153,11 @@ class JobRepository:
                 jobs.c.claim_mode == "token",
             )
 
-        return self._database.run(unit)
+        def read_back(connection: Connection) -> object:
+            where = [jobs.c.id == job_id, jobs.c.worker_token_hash == credential_hash]
+            return True if connection.execute(select(jobs.c.id).where(*where)).first() else MISSING
+
+        return self._database.run(unit, read_back=read_back)
 
     def get(self, ref: int | str) -> Job | None:
         """The job by id or uuid."""
@@ -191,13 +199,15 @@ class JobRepository:
 
     def request_cancel(self, job_id: int, attempt: int, actor: str | None) -> bool:
         """running → cancel_requested."""
+        stop_reason = self._database.tables.jobs.c.stop_reason
         return self._move(
             job_id,
             attempt,
             JobStatus.RUNNING,
             {
                 "status": str(JobStatus.CANCEL_REQUESTED),
-                "stop_reason": "cancel",
+                # It only rises, and one reason is stronger.
+                "stop_reason": case((stop_reason == "force", "force"), else_="cancel"),
                 "cancel_requested_at": self._database.now(),
             },
             action="cancel",
@@ -250,9 +260,12 @@ class JobRepository:
         claim_window: float,
         queue_budget: float | None,
         revision: str | None,
+        config_digest: str,
         actor: str | None,
     ) -> bool | None:
         """A terminal push job → queued, attempt + 1, lock taken. None: the lock is held."""
+        if job.is_active or not may_move(job.status, JobStatus.QUEUED):
+            return False
         now = self._database.now()
         values = clean_slate() | {
             "status": str(JobStatus.QUEUED),
@@ -265,6 +278,7 @@ class JobRepository:
             "launched_at": now,
             "unstarted_deaths": 0,
             "revision": revision,
+            "config_digest": config_digest,
         }
         jobs = self._database.tables.jobs
         try:
@@ -287,10 +301,14 @@ class JobRepository:
         )
         return to_owned(row) if row is not None else None
 
-    def _id_of(self, connection: Connection, uuid: str) -> object:
+    def _made(self, connection: Connection, new: NewJob) -> Job | None:
+        """The row that this very insert made."""
         jobs = self._database.tables.jobs
-        found = connection.execute(select(jobs.c.id).where(jobs.c.job_uuid == uuid)).scalar()
-        return MISSING if found is None else found
+        statement = select_jobs(self._database).where(
+            jobs.c.job_uuid == new.uuid, same(jobs.c.worker_token_hash, new.credential_hash)
+        )
+        row = connection.execute(statement).mappings().first()
+        return None if row is None else to_job(row)
 
     def _move(
         self,

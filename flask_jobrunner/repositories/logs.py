@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Select, select
 
 from flask_jobrunner.model.records import Event, LogLine
+from flask_jobrunner.model.statuses import TERMINAL
 
 from .database import Database
 from .rows import to_event, to_line
@@ -68,9 +69,11 @@ class EventRepository:
 
     def end_of(self, job_id: int, attempt: int) -> Event | None:
         """The event that ended this attempt, if it has ended."""
-        found = [
-            event
-            for event in self.of(job_id)
-            if event.attempt == attempt and event.action in {"end", "fail", "cancel"}
-        ]
-        return found[-1] if found else None
+        events = self._database.tables.events
+        statement = select(events).where(
+            events.c.job_id == job_id,
+            events.c.attempt == attempt,
+            events.c.to_status.in_([str(status) for status in TERMINAL]),
+        )
+        rows = self._database.rows(statement.order_by(events.c.id.desc()).limit(1))
+        return to_event(rows[0]) if rows else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 
 from flask_jobrunner.model.records import (
     BeatAnswer,
@@ -22,9 +22,9 @@ from flask_jobrunner.model.records import (
 from flask_jobrunner.model.statuses import STOP_REASONS, JobStatus, StopReason
 from flask_jobrunner.protocol.envelope import Envelope, hash_credential
 
-from .database import MISSING, Database
+from .database import Database
 from .fenced import FencedRows, progress_values
-from .rows import add_event, add_lines, identity_values, line_counters, span
+from .rows import add_event, add_lines, identity_values, line_counters, same, span
 
 
 class OwnershipRepository(FencedRows):
@@ -37,7 +37,10 @@ class OwnershipRepository(FencedRows):
     def claim(
         self, envelope: Envelope, *, worker: Identity, parent: Identity, token: str
     ) -> Claim | None:
-        """queued → running for who holds the credential; None when it opens nothing (any more)."""
+        """queued → running for who holds the credential; None when it opens nothing (any more).
+
+        Sent again with the same token it finds that it had won: the answer may have been lost.
+        """
         jobs, database = self._database.tables.jobs, self._database
 
         def unit(connection: Connection) -> Claim | None:
@@ -51,7 +54,7 @@ class OwnershipRepository(FencedRows):
                     jobs.c.worker_token_hash == hash_credential(envelope.credential),
                     jobs.c.attempt == envelope.attempt,
                     jobs.c.claim_deadline > now,
-                    _same(jobs.c.revision, envelope.revision),
+                    same(jobs.c.revision, envelope.revision),
                 )
                 .values(
                     status=str(JobStatus.RUNNING),
@@ -68,11 +71,11 @@ class OwnershipRepository(FencedRows):
                     **identity_values(parent, "parent"),
                 )
             )
-            return self._claimed(connection, envelope, token) if result.rowcount == 1 else None
+            if result.rowcount == 1:
+                return self._claimed(connection, envelope, token)
+            return self._find_claim(connection, envelope, token)
 
-        return database.run(
-            unit, read_back=lambda connection: self._find_claim(connection, envelope, token)
-        )
+        return database.run(unit)
 
     def _claimed(self, connection: Connection, envelope: Envelope, token: str) -> Claim:
         database = self._database
@@ -101,19 +104,24 @@ class OwnershipRepository(FencedRows):
         key = result.inserted_primary_key
         return _claim_of(owned, envelope, token, int(key[0]) if key else 0)
 
-    def _find_claim(self, connection: Connection, envelope: Envelope, token: str) -> object:
+    def _find_claim(self, connection: Connection, envelope: Envelope, token: str) -> Claim | None:
         attempts = self._database.tables.attempts
         found = connection.execute(
             select(attempts.c.id).where(
-                attempts.c.job_id == envelope.job_id, attempts.c.worker_token == token
+                attempts.c.job_id == envelope.job_id,
+                attempts.c.attempt == envelope.attempt,
+                attempts.c.worker_token == token,
             )
         ).scalar()
         if found is None:
-            return MISSING
+            return None
         return _claim_of(self._row(connection, envelope.job_id), envelope, token, int(found))
 
     def mark_started(self, fence: Fence, run_budget: float | None) -> bool:
-        """The start marker: from here on the handler may have had effects."""
+        """The start marker: from here on the handler may have had effects.
+
+        It is set once; sent again by the same owner, it answers True and changes nothing.
+        """
         jobs, attempts = self._database.tables.jobs, self._database.tables.attempts
 
         def unit(connection: Connection) -> bool:
@@ -121,7 +129,8 @@ class OwnershipRepository(FencedRows):
             deadline = None if run_budget is None else now + span(run_budget)
             values = {"handler_started_at": now, "run_deadline": deadline}
             if not self._write(connection, fence, values, jobs.c.handler_started_at.is_(None)):
-                return False
+                marked = jobs.c.handler_started_at.is_not(None)
+                return self._answer(connection, fence, marked) is not None
             connection.execute(
                 update(attempts)
                 .where(attempts.c.job_id == fence.job_id, attempts.c.attempt == fence.attempt)
@@ -129,11 +138,7 @@ class OwnershipRepository(FencedRows):
             )
             return True
 
-        def read_back(connection: Connection) -> object:
-            where = [*self._fence(fence), jobs.c.handler_started_at.is_not(None)]
-            return True if connection.execute(select(jobs.c.id).where(*where)).first() else MISSING
-
-        return self._database.run(unit, read_back=read_back)
+        return self._database.run(unit)
 
     def beat(
         self,
@@ -203,7 +208,3 @@ class OwnershipRepository(FencedRows):
 def _claim_of(owned: OwnedJob, envelope: Envelope, token: str, attempt_id: int) -> Claim:
     fence = Fence(job_id=envelope.job_id, attempt=envelope.attempt, token=token)
     return Claim(fence=fence, attempt_id=attempt_id, claimed_at=owned.heartbeat or 0, owned=owned)
-
-
-def _same(column: ColumnElement[Any], value: str | None) -> ColumnElement[bool]:
-    return column.is_(None) if value is None else column == value

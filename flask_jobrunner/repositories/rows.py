@@ -44,6 +44,11 @@ def span(seconds: float) -> int:
     return round(seconds * MICROSECONDS)
 
 
+def same(column: ColumnElement[Any], value: str | None) -> ColumnElement[bool]:
+    """Whether a column is `value`, where None is equal to None."""
+    return column.is_(None) if value is None else column == value
+
+
 def select_jobs(database: Database) -> Select[Any]:
     """All columns of jobs and the database's clock, as `to_job` and `to_owned` want them."""
     return select(database.tables.jobs, database.now().label("now_us"))
@@ -258,7 +263,7 @@ def line_counters(jobs: Table, lines: Sequence[NewLine]) -> dict[str, ColumnElem
     """What the job row gains by `lines`; `log_seq` moves by their number."""
     counters = {
         "log_seq": len(lines),
-        "log_bytes": sum(len(line.message) for line in lines),
+        "log_bytes": sum(len(line.message.encode("utf-8", "replace")) for line in lines),
         "warning_count": sum(line.level == "warning" for line in lines),
         "error_count": sum(line.level == "error" for line in lines),
     }
