@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,13 @@ from flask_jobrunner import JobCancelled, JobContext
 
 STEPS = ("read", "validate", "clean", "aggregate", "store")
 BATCH = 500
-MAX_WARNINGS = 40
+REST_EVERY = 250
+MAX_WARNINGS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """Which uploaded file, and how long to rest after each batch so that one can watch."""
+    """Which uploaded file, and how long to rest now and then, so that one can watch."""
 
     import_id: int
     rest: float
@@ -76,7 +77,7 @@ class ImportCsv:
         _step(ctx, "read", "Read the file")
         header, rows = strikes.read(uploads.decoded(path.read_bytes()))
         found = list(rows)
-        ctx.info(f"Read {len(found):,} rows of {len(header)} columns", columns=header)
+        ctx.info(f"Read {len(found):,} rows of {len(header)} columns")
         unused = [name for name in header if name not in strikes.COLUMNS]
         if unused:
             ctx.info(f"Not used: {', '.join(unused)}")
@@ -88,11 +89,13 @@ class ImportCsv:
         _step(ctx, "validate", "Check every row")
         judge = strikes.Judge(header, today=dt.datetime.now(dt.UTC).date())
         good = []
-        for row in _watched(ctx, rows, "rows checked"):
+        for number, row in enumerate(ctx.track(rows, "rows checked"), start=1):
             findings = judge.findings(row)
             problems.add(row.number, findings)
             if not any(finding.fatal for finding in findings):
                 good.append(row)
+            if number % REST_EVERY == 0:
+                time.sleep(ctx.payload.rest)
         problems.close()
         ctx.info(f"{len(good):,} rows are good enough to keep")
         return good
@@ -103,7 +106,7 @@ class ImportCsv:
         _step(ctx, "clean", "Clean names and numbers")
         return [
             strikes.clean(dict(zip(header, row.values, strict=True)), row.number)
-            for row in _watched(ctx, rows, "rows cleaned")
+            for row in ctx.track(rows, "rows cleaned")
         ]
 
     def _aggregate(self, ctx: JobContext, clean: list[strikes.CleanStrike]) -> dict[str, Any]:
@@ -180,13 +183,6 @@ def _upload(ctx: JobContext) -> tuple[str, Path]:
 
 def _step(ctx: JobContext, key: str, label: str) -> None:
     ctx.set_step(key, label, STEPS.index(key) + 1, len(STEPS))
-
-
-def _watched(ctx: JobContext, rows: list[strikes.Row], label: str) -> Iterator[strikes.Row]:
-    for number, row in enumerate(ctx.track(rows, label), start=1):
-        yield row
-        if number % BATCH == 0:
-            time.sleep(ctx.payload.rest)
 
 
 def _forget_rows(import_id: int) -> None:
