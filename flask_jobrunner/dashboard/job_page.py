@@ -72,10 +72,11 @@ def job_page(
     runtime, job, now = viewer.runtime, owned.job, read_at(owned)
     progress = progress_view(job, now)
     if not whole:
+        asked = runtime.events.of(job.id) if job.status == "cancel_requested" else []
         return JobPage(
             sentence="",
             announcement="",
-            notices=notices.notices(owned, now, [], []),
+            notices=notices.notices(owned, now, asked, error_shown=False),
             progress=progress,
             log=log,
             poll=poll,
@@ -84,11 +85,12 @@ def job_page(
     current = next((a for a in attempts if a.attempt == job.attempt), None)
     actions = allowed_actions(viewer, owned)
     keys = runtime.config.redact_keys
+    error = _error(job, current, keys)
     visible_values = viewer.may("view_payload", owned)
     return JobPage(
         sentence=sentence(job, now, current),
         announcement=f"{words.STATUS_WORDS[job.status]}. {words.sentence(job, now, current)}",
-        notices=notices.notices(owned, now, events, attempts),
+        notices=notices.notices(owned, now, events, error_shown=error is not None),
         progress=progress,
         log=log,
         poll=poll,
@@ -99,7 +101,7 @@ def job_page(
         attempts=timeline.attempt_views(attempts, job, now, keys),
         payload=_payload(job, keys, shown=visible_values),
         result=_result(owned, keys, shown=visible_values),
-        error=_error(job, current, keys),
+        error=error,
     )
 
 
@@ -158,7 +160,9 @@ def _result(owned: OwnedJob, keys: Sequence[str], *, shown: bool) -> Value | Non
 
 def _error(job: Job, attempt: Attempt | None, keys: Sequence[str]) -> ErrorView | None:
     trace = attempt.traceback if attempt is not None else None
-    if job.is_active or not (job.error_class or job.error_message or trace):
+    message = (job.error_message or "").strip()
+    told_whole = message == notices.first_line(message) and not (job.error_class or trace)
+    if job.is_active or told_whole:
         return None
     return ErrorView(
         kind=visible(job.error_class or ""),

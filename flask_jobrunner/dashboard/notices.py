@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from flask_jobrunner.model import words
-from flask_jobrunner.model.records import Attempt, Event, OwnedJob
+from flask_jobrunner.model.records import Event, OwnedJob
 from flask_jobrunner.protocol.redact import mask_text
 
 from .format import visible
@@ -29,10 +29,11 @@ class Notice:
 
 
 def notices(
-    owned: OwnedJob, now: datetime, events: Sequence[Event], attempts: Sequence[Attempt]
+    owned: OwnedJob, now: datetime, events: Sequence[Event], *, error_shown: bool
 ) -> list[Notice]:
-    """The notices that are true now, most urgent first."""
-    found = [_late(owned), _waiting(owned, now), _stopping(owned, events), _ended(owned, attempts)]
+    """The notices that are true now, most urgent first; `error_shown`: further down the page."""
+    found = [_late(owned), _waiting(owned, now), _stopping(owned, events)]
+    found.append(_ended(owned, error_shown=error_shown))
     return [notice for notice in found if notice is not None]
 
 
@@ -82,24 +83,31 @@ def _stopping(owned: OwnedJob, events: Sequence[Event]) -> Notice | None:
     return None
 
 
-def _ended(owned: OwnedJob, attempts: Sequence[Attempt]) -> Notice | None:
+def _ended(owned: OwnedJob, *, error_shown: bool) -> Notice | None:
     job = owned.job
     if job.status not in ("failed", "interrupted", "lost"):
         return None
-    text = mask_text((job.error_message or "").strip())
-    first = text.splitlines()[0] if text else ""
-    if len(first) > MESSAGE_SHOWN:
-        first = first[:MESSAGE_SHOWN] + "…"
-    ran = any(a.attempt == job.attempt for a in attempts)
+    first = first_line(job.error_message)
     if not (job.error_class or first):
         return None
+    anchor, link = ("jr-h-log", "Show its last lines") if owned.log_seq else ("", "")
+    if error_shown:
+        anchor, link = "jr-h-error", "Show the error"
     return Notice(
         tone=job.status,
         title=visible(f"{job.error_class}:" if job.error_class else ""),
         text=visible(first),
-        anchor="jr-error" if ran else "",
-        link="Show the error" if ran else "",
+        anchor=anchor,
+        link=link,
     )
+
+
+def first_line(message: str | None) -> str:
+    """The first line of an error message, not too long, without secrets."""
+    lines = mask_text((message or "").strip()).splitlines()
+    if not lines:
+        return ""
+    return lines[0] if len(lines[0]) <= MESSAGE_SHOWN else lines[0][:MESSAGE_SHOWN] + "…"
 
 
 def _time(microseconds: int) -> datetime:

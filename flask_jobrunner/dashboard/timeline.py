@@ -114,7 +114,8 @@ def _ending(attempt: Attempt, now: datetime) -> str:
     told = attempt.exit_code is not None or attempt.signal is not None
     evidence = attempt.evidence or {}
     if attempt.signal is not None or evidence.get("spawn_error"):
-        return f"Took {took}; {words.autopsy(evidence)}."
+        how = words.autopsy(evidence)
+        return f"{how[:1].upper()}{how[1:]}."
     return f"Took {took}" + (f", exit code {attempt.exit_code}." if told else ".")
 
 
@@ -129,7 +130,7 @@ def _place(attempt: Attempt) -> str:
 
 def _figures(attempt: Attempt) -> str:
     told = []
-    if attempt.peak_rss:
+    if attempt.peak_rss and not attempt.signal:
         told.append(f"peak memory {words.size(attempt.peak_rss)}")
     if attempt.cpu_us is not None:
         told.append(f"CPU {words.duration(attempt.cpu_us / 1_000_000)}")

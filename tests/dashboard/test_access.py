@@ -9,9 +9,8 @@ import pytest
 from flask import Response, redirect
 
 from flask_jobrunner.model.records import Job
-
-from .conftest import Host, MakeHost
-from .seeding import add_job, add_lines
+from tests.dashboard.hosts import Host, MakeHost
+from tests.dashboard.seeding import add_job, add_lines
 
 MISSING = "01a22706-15d6-7a3d-b858-606442022120"
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}

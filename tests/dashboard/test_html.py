@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from flask_jobrunner.model.statuses import JobStatus
-
-from .conftest import Host
-from .seeding import add_job, add_lines
+from tests.dashboard.hosts import Host
+from tests.dashboard.seeding import add_job, add_lines
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 # Closed by what follows in HTML; we close them all the same.

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from .conftest import Host, MakeHost
-from .seeding import SECOND, add_job, add_lines, change
+from tests.dashboard.hosts import Host, MakeHost
+from tests.dashboard.seeding import SECOND, add_job, add_lines, change
 
 
 def shown(host: Host, uuid: str) -> str:
@@ -82,7 +82,9 @@ def test_a_failed_job_says_so_before_anything_else(host: Host) -> None:
     assert 'File "a.py", line 7, in run' in text
     assert "Took 12.3 s, exit code 1." in text
     assert "Requeue job" in text
-    assert body.index("Show the error") < body.index("jr-h-log") < body.index("jr-h-error")
+    assert (
+        body.index("Show the error") < body.index('id="jr-h-log"') < body.index('id="jr-h-error"')
+    )
 
 
 def test_an_interrupted_job_tells_what_killed_it(host: Host) -> None:
@@ -97,7 +99,7 @@ def test_an_interrupted_job_tells_what_killed_it(host: Host) -> None:
     text = shown(host, uuid)
 
     assert "Interrupted after 12.3 s" in text
-    assert "killed by signal 9 (SIGKILL) after 12.3 s, peak memory 1.9 GB" in text
+    assert "Killed by signal 9 (SIGKILL) after 12.3 s, peak memory 1.9 GB." in text
 
 
 def test_a_succeeded_job_shows_its_result(host: Host) -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.model.words import STATUS_WORDS
-
-from .conftest import Host, MakeHost
-from .seeding import add_job, change, end
+from tests.dashboard.hosts import Host, MakeHost
+from tests.dashboard.seeding import add_job, change, end
 
 
 def names(body: str) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from .conftest import Host, MakeHost
-from .seeding import SECOND, add_job, add_lines, change, end
+from tests.dashboard.hosts import Host, MakeHost
+from tests.dashboard.seeding import SECOND, add_job, add_lines, change, end
 
 
 def poller(body: str) -> str | None:
@@ -114,6 +114,15 @@ def test_a_change_of_state_brings_every_region_and_is_announced(host: Host) -> N
     assert "Cancelling" in answer.text
     assert 'id="jr-say"' in answer.text
     assert "Asked to stop" in answer.text
+
+
+def test_who_asked_to_cancel_is_still_told_when_progress_moves(host: Host) -> None:
+    uuid = add_job(host.runtime, "cancel_requested", progress_done=1, progress_total=4)
+    url = opened(host, uuid)
+    jobs = host.runtime.database.tables.jobs
+    host.runtime.database.run(lambda c: c.execute(jobs.update().values(progress_done=2)))
+
+    assert "Cancel requested by anna." in host.poll(url).text
 
 
 def test_a_poll_of_500_lines_and_64_kilobytes_at_most(host: Host) -> None:

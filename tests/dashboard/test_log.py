@@ -8,9 +8,8 @@ import re
 import pytest
 
 from flask_jobrunner.dashboard.format import plain
-
-from .conftest import Host
-from .seeding import add_job, add_lines
+from tests.dashboard.hosts import Host
+from tests.dashboard.seeding import add_job, add_lines
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from flask_jobrunner import ConfigError
 from flask_jobrunner.dashboard import collisions, make_blueprint
-
-from .conftest import MakeHost
-from .seeding import add_job
+from tests.dashboard.hosts import MakeHost
+from tests.dashboard.seeding import add_job
 
 
 def own_urls(body: str) -> set[str]:

@@ -7,8 +7,8 @@ import string
 
 import pytest
 
-from .conftest import Host
-from .seeding import add_job
+from tests.dashboard.hosts import Host
+from tests.dashboard.seeding import add_job
 
 NASTY = [
     "-1",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
-from .conftest import Host
-from .seeding import SECOND, add_job, add_lines, change
+from tests.dashboard.hosts import Host
+from tests.dashboard.seeding import SECOND, add_job, add_lines, change
 
 
 def dump(host: Host) -> dict[str, list[Any]]:
