@@ -12,6 +12,7 @@ from . import strikes
 MAX_BYTES = 5 * 1024 * 1024
 MAX_ROWS = 50_000
 KEPT_FILES = 50
+NAME_MAX_BYTES = 150
 
 
 class UploadRefused(Exception):
@@ -46,6 +47,13 @@ def decoded(data: bytes) -> str:
     if "\0" in text:
         raise UploadRefused("The file is not CSV: it holds NUL characters, which text does not.")
     return text
+
+
+def shown_name(file_name: str) -> str:
+    """What to call an upload: the file's own name without its folders, printable and short."""
+    base = file_name.replace("\\", "/").rpartition("/")[2]
+    printable = "".join(character for character in base if character.isprintable())
+    return printable.encode()[:NAME_MAX_BYTES].decode(errors="ignore").strip() or "unnamed.csv"
 
 
 def store(data: bytes, folder: Path) -> str:

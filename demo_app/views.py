@@ -21,7 +21,7 @@ from sqlalchemy import select
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.wrappers import Response as AnyResponse
 
-from flask_jobrunner import Job, JobRunnerError
+from flask_jobrunner import InvalidPayload, Job, JobRunnerError
 from flask_jobrunner.model.results import StartResult
 
 from . import uploads
@@ -48,6 +48,7 @@ def for_templates() -> dict[str, Any]:
     return {
         "dashboard_url": lambda: url_for("jobrunner.index"),
         "job_url": lambda job: url_for("jobrunner.detail", uuid=job.uuid),
+        "result_url": _result_url,
     }
 
 
@@ -88,7 +89,7 @@ def import_upload() -> AnyResponse | tuple[str, int]:
 def run_smoke() -> AnyResponse | tuple[str, int]:
     """Start the smoke job as the form says."""
     payload = {name: request.form.get(name) for name in ("seconds", "interval_ms")}
-    lock_key = request.form.get("lock_key", "")[:100]
+    lock_key = request.form.get("lock_key")
     return _started(jobs.start("demo.smoke", payload, lock_key=lock_key, owner=OWNER))
 
 
@@ -116,11 +117,18 @@ def show_import(import_id: int) -> str:
     return render_template("demo_app/import.html", upload=upload, status=status, dearest=dearest)
 
 
+def _result_url(job: Job) -> str | None:
+    name, _, number = (job.reference or "").partition(":")
+    if name != "import" or not number.isdecimal():
+        return None
+    return url_for("demo.show_import", import_id=int(number))
+
+
 def _import(file_name: str, data: bytes) -> AnyResponse | tuple[str, int]:
     digest = hashlib.sha256(data).hexdigest()
     folder = Path(current_app.config["DEMO_UPLOADS"])
     upload = Import(
-        file_name=Path(file_name).name[:200],
+        file_name=uploads.shown_name(file_name),
         stored_name=uploads.store(data, folder),
         sha256=digest,
         size=len(data),
@@ -155,9 +163,10 @@ def _started(result: StartResult) -> AnyResponse | tuple[str, int]:
 
 @blueprint.errorhandler(JobRunnerError)
 def no_job(error: JobRunnerError) -> tuple[str, int]:
-    """A call of the job runner that found the database busy or away, for example."""
-    current_app.logger.error("%s: %s", type(error).__name__, error)
-    return render_template("demo_app/error.html", message=str(error)), 503
+    """A call of the job runner that refused its input, or found the database busy or away."""
+    current_app.logger.warning("%s: %s", type(error).__name__, error)
+    status = 422 if isinstance(error, InvalidPayload) else 503
+    return render_template("demo_app/error.html", message=str(error)), status
 
 
 def _front_page(refusal: str | None = None, *, held_by: Job | None = None) -> str:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from flask import Flask
 
 from demo_app import create_app
 from demo_app.extensions import db
+from demo_app.handlers import smoke
+
+
+@pytest.fixture
+def awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smoke job does not sleep; everybody else may."""
+    monkeypatch.setattr(
+        smoke, "time", SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic)
+    )
 
 
 @pytest.fixture

@@ -155,6 +155,7 @@ def test_the_smoke_job_takes_any_payload(
     assert (request.seconds, request.interval_ms) == expected
 
 
+@pytest.mark.usefixtures("awake")
 def test_eight_seconds_at_half_a_second_are_sixteen_steps(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_eight_seconds_at_half_a_second_are_sixteen_steps(
     assert result == {"seconds": 8, "interval_ms": 500, "steps": 16, "completed_steps": 16}
 
 
+@pytest.mark.usefixtures("awake")
 def test_a_cancelled_smoke_job_says_so_once_and_returns_what_it_did(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,22 @@ def test_a_bad_file_is_refused_with_its_reason(name: str) -> None:
         read(data)
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("strikes.csv", "strikes.csv"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\My files\\strikes 1.csv", "strikes 1.csv"),
+        ("a\0b\udc80\u202ec.csv", "abc.csv"),
+        ("\n", "unnamed.csv"),
+        ("folder/", "unnamed.csv"),
+        ("鳥" * 100, "鳥" * 50),
+    ],
+)
+def test_an_upload_is_called_by_a_name_that_can_be_shown(given: str, shown: str) -> None:
+    assert uploads.shown_name(given) == shown
+
+
 def test_files_are_kept_under_names_nobody_can_guess(tmp_path: Path) -> None:
     names = {uploads.store(b"x", tmp_path / "up") for _ in range(3)}
 

@@ -185,6 +185,24 @@ def test_the_smoke_form_passes_on_what_it_says(client: FlaskClient, starts: Star
     assert options["lock_key"] == "one"
 
 
+def test_a_lock_key_that_cannot_be_stored_is_refused(client: FlaskClient) -> None:
+    answer = client.post("/run/smoke", data={"lock_key": "x" * 192})
+
+    assert answer.status_code == 422
+    assert "lock_key must be at most 191 bytes" in answer.text
+
+
+@pytest.mark.usefixtures("awake")
+def test_the_front_page_links_results_of_imports_only(client: FlaskClient) -> None:
+    for reference in ("import:7", "import:x", "order:1", None):
+        jobs.run_inline("demo.smoke", {"seconds": 1}, reference=reference)
+
+    page = client.get("/").text
+
+    assert page.count(">Result</a>") == 1
+    assert 'href="/imports/7"' in page
+
+
 def test_there_is_no_job_but_the_known_ones(client: FlaskClient, starts: Starts) -> None:
     assert client.post("/run/anything").status_code == 404
     assert client.get("/imports/1").status_code == 404
