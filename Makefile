@@ -13,7 +13,7 @@ PYTEST  := -m pytest -n $(WORKERS)
 TESTS   := tests --ignore=tests/packaging
 CODE    := flask_jobrunner tests demo_app benchmarks scripts migrations
 
-.PHONY: demo test check fix bench test-matrix test-lowest wheel-test services clean
+.PHONY: demo test check fix bench screenshots test-matrix test-lowest wheel-test services clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.demo
@@ -38,6 +38,10 @@ fix: $(VENV)/.all
 
 bench: $(VENV)/.all services
 	$(BIN)/python -m benchmarks
+
+# The pictures in docs/images, from the demo's real pages.
+screenshots: $(VENV)/.all services
+	$(BIN)/python scripts/screenshots.py
 
 # Everything, on every Python from 3.11 on that this machine has.
 test-matrix:

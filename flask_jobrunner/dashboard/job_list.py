@@ -13,10 +13,10 @@ from flask import url_for
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Job, Page
 from flask_jobrunner.model.statuses import JobStatus
-from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.repositories.listing import COUNT_CAP, JobFilter
 from flask_jobrunner.runtime import Runtime
 
+from . import notices
 from .format import Clock, ago, running_for, short_time, thousands, visible
 from .progress import ProgressView, progress_values, progress_view
 
@@ -126,7 +126,7 @@ def _remark(job: Job, now: datetime) -> str:
         return f"Stopped at {stopped.line}" if stopped is not None else ""
     if job.is_active or job.status == "succeeded":
         return ""
-    message = mask_text(job.error_message or "").strip().partition("\n")[0]
+    message = notices.first_line(job)
     if job.error_class:
         message = f"{job.error_class}: {message}"
     return visible(message or words.REASON_WORDS.get(job.error_reason_code or "", ""))[:160]

@@ -161,8 +161,10 @@ def _result(owned: OwnedJob, keys: Sequence[str], *, shown: bool) -> Value | Non
 def _error(job: Job, attempt: Attempt | None, keys: Sequence[str]) -> ErrorView | None:
     trace = attempt.traceback if attempt is not None else None
     message = (job.error_message or "").strip()
-    told_whole = message == notices.first_line(message) and not (job.error_class or trace)
-    if job.is_active or told_whole:
+    told_whole = message.endswith(notices.first_line(job)) and "\n" not in message
+    if told_whole and not (job.error_class or trace):
+        return None
+    if job.is_active:
         return None
     return ErrorView(
         kind=visible(job.error_class or ""),

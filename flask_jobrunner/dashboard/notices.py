@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from flask_jobrunner.model import words
-from flask_jobrunner.model.records import Event, OwnedJob
+from flask_jobrunner.model.records import Event, Job, OwnedJob
 from flask_jobrunner.protocol.redact import mask_text
 
 from .format import visible
@@ -87,7 +87,7 @@ def _ended(owned: OwnedJob, *, error_shown: bool) -> Notice | None:
     job = owned.job
     if job.status not in ("failed", "interrupted", "lost"):
         return None
-    first = first_line(job.error_message)
+    first = first_line(job)
     if not (job.error_class or first):
         return None
     anchor, link = ("jr-h-log", "Show its last lines") if owned.log_seq else ("", "")
@@ -102,9 +102,13 @@ def _ended(owned: OwnedJob, *, error_shown: bool) -> Notice | None:
     )
 
 
-def first_line(message: str | None) -> str:
-    """The first line of an error message, not too long, without secrets."""
-    lines = mask_text((message or "").strip()).splitlines()
+def first_line(job: Job) -> str:
+    """The first line of a job's error message: not too long, without secrets, not the reason's
+    own words, which the page says besides.
+    """
+    known = words.REASON_WORDS.get(job.error_reason_code or "", "")
+    message = (job.error_message or "").strip().removeprefix(known).strip()
+    lines = mask_text(message).splitlines()
     if not lines:
         return ""
     return lines[0] if len(lines[0]) <= MESSAGE_SHOWN else lines[0][:MESSAGE_SHOWN] + "…"

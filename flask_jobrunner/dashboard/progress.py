@@ -109,7 +109,11 @@ def _segments(job: Job) -> list[str]:
 def _pace(job: Job, done: int, total: int, now: datetime) -> str:
     """Rate and time left, once there is enough to tell from."""
     worked = words.between(job.handler_started_at, now)
-    if job.status != "running" or not total or not done or worked is None or worked < PACE_AFTER:
+    # A handler with steps counts anew in each, and nobody knows when this one began.
+    later_step = (job.step_index or 1) > 1
+    if job.status != "running" or not total or not done or later_step:
+        return ""
+    if worked is None or worked < PACE_AFTER:
         return ""
     rate = done / worked
     left = whole_duration((total - done) / rate)

@@ -28,7 +28,7 @@ def test_a_running_job(host: Host) -> None:
         owner="ben",
         reference="import:43",
         lock_key="orders",
-        step_index=2,
+        step_index=1,
         step_total=3,
         current_step_label="Import rows",
         progress_done=50,
@@ -39,7 +39,7 @@ def test_a_running_job(host: Host) -> None:
 
     assert "Running for 2 min 1" in text
     assert "on web-1, pid" in text
-    assert "Step 2 of 3 Import rows" in text
+    assert "Step 1 of 3 Import rows" in text
     assert "25% 50 of 200" in text
     assert "left" in text
     assert "Started by anna" in text
@@ -215,6 +215,12 @@ def test_more_done_than_there_is_to_do_ends_at_the_total(host: Host) -> None:
     text = shown(host, add_job(host.runtime, "running", progress_done=15, progress_total=10))
 
     assert "100% 10 of 10" in text
+
+
+def test_no_pace_is_told_where_it_cannot_be_known(host: Host) -> None:
+    for values in ({"step_index": 2, "step_total": 3}, {"progress_done": 0}, {"ran": 1, "age": 3}):
+        told: dict[str, Any] = {"progress_done": 50, "progress_total": 200, "age": 130} | values
+        assert "left" not in shown(host, add_job(host.runtime, "running", **told))
 
 
 def test_progress_without_a_total_is_told_as_a_number(host: Host) -> None:
