@@ -92,8 +92,9 @@ def start(page: Page, address: str, button: str) -> str:
 
 
 def wait_for(page: Page, word: str) -> None:
-    """Until the job's page says `word`."""
+    """Until the job's page says `word`, and has nothing more to wait for."""
     expect(page.locator("#jr-state")).to_have_text(word, timeout=60_000)
+    expect(page.locator("#jr-live-text")).to_have_text("Complete", timeout=60_000)
 
 
 class Camera:
@@ -150,6 +151,7 @@ def running_demo() -> Iterator[Demo]:
                 yield Demo(address_of(process), environ)
             finally:
                 process.terminate()
+                process.communicate(timeout=60)  # it says which jobs it ends
 
 
 def address_of(process: subprocess.Popen[str]) -> str:

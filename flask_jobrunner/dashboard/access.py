@@ -71,7 +71,8 @@ class Viewer:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self.scope = runtime.hooks.current_scope()
+        scope = runtime.hooks.current_scope()
+        self.scope = None if scope is None else str(scope)
 
     def may(self, action: str, job: OwnedJob | None = None) -> bool:
         """Whether an action is allowed; a response instead of an answer means no."""
