@@ -28,10 +28,10 @@ from .logbook import Logbook
 from .steady import Alarm, Clock, Worker
 
 FLUSH_PAUSE = 0.25
-"""Seconds between two writes. On SQLite a correctness setting: without a pause one job's log
-keeps every other process from the lock for seconds."""
-BUSY_PAUSE = 0.1
-"""The pause while more waits than one batch takes."""
+"""Seconds between two writes."""
+SQLITE_PAUSE = 0.1
+"""The pause while more waits than one batch takes. On SQLite a correctness setting: waiting
+processes ask again only every 0.1 s, and without a pause one job's log keeps them out for long."""
 FINISH_FOR = 600.0
 """Seconds for which the last write is tried while the database is away."""
 PEEK_EVERY = 0.2
@@ -88,6 +88,7 @@ class Lease:
         margin: float,
         heartbeat: float,
         trusted_from: float,
+        busy_pause: float = SQLITE_PAUSE,
         silence: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._ownership, self._endings = ownership, endings
@@ -97,6 +98,7 @@ class Lease:
         self._ring = ring
         self._trust_for = lease - margin
         self._heartbeat = heartbeat
+        self._busy_pause = busy_pause
         self.silence = silence
         self._last_seq = claim.owned.log_seq
         self._answer = BeatAnswer(status="running", stop_reason=None)
@@ -207,7 +209,7 @@ class Lease:
         now = self._clock.monotonic()
         due = self._last_beat + self._heartbeat
         if self._hurry or self._wanted != self._told or self._logbook.waits:
-            pause = BUSY_PAUSE if self._logbook.has_more else FLUSH_PAUSE
+            pause = self._busy_pause if self._logbook.has_more else FLUSH_PAUSE
             due = min(due, self._last_write + pause)
         return max(due, self._next_try) - now
 

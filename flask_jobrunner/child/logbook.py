@@ -12,8 +12,8 @@ from flask_jobrunner.model.words import size
 from .steady import Alarm, Clock
 
 BUFFER_BYTES = 8 << 20
-BATCH_BYTES = 1 << 20
-BATCH_ROWS = 8000
+BATCH_BYTES = 2 << 20
+BATCH_ROWS = 20_000
 PATIENCE = 2.0
 """Seconds that output may be held up, all in all, before lines are dropped instead."""
 _ROW_BYTES = 32
@@ -57,20 +57,21 @@ class Logbook:
 
     def add(self, lines: Iterable[NewLine]) -> None:
         """Append output. Waits a little while the buffer is full, then drops the oldest."""
-        for line in lines:
-            count = _size(line)
-            if self.left_out or self._accepted + count > self._limit:
-                self._beyond_the_limit(line)
-            else:
-                self._accepted += count
-                self._append(line, count)
+        sized = [(line, _size(line)) for line in lines]
+        total = sum(count for _, count in sized)
+        if self._accepted + total <= self._limit and not self.left_out:
+            self._accepted += total
+            self._append(sized, total)
+        else:
+            self._add_to_the_limit(sized)
         if self._bytes > self._buffer_bytes:
             self._wait_for_room()
             self._drop_oldest()
 
     def add_own(self, line: NewLine) -> None:
         """Append a line of the runner itself, which no limit keeps out."""
-        self._append(line, _size(line))
+        count = _size(line)
+        self._append([(line, count)], count)
 
     def set_progress(self, progress: Progress) -> None:
         """Replace what the next beat writes as step and progress."""
@@ -80,19 +81,26 @@ class Logbook:
         if not waited:
             self._ring.ring()
 
-    def _append(self, line: NewLine, count: int) -> None:
+    def _append(self, sized: list[tuple[NewLine, int]], total: int) -> None:
         with self._lock:
             first = not self._lines
-            self._lines.append((line, count))
-            self._bytes += count
+            self._lines.extend(sized)
+            self._bytes += total
         if first:
             self._ring.ring()
 
-    def _beyond_the_limit(self, line: NewLine) -> None:
-        if not self.left_out:
-            text = f"The log is full ({size(self._limit)}, JOBRUNNER_LOG_MAX_BYTES): what comes "
-            self.add_own(NewLine(text + "from here on is not kept.", "warning", at=line.at))
-        self.left_out += 1
+    def _add_to_the_limit(self, sized: list[tuple[NewLine, int]]) -> None:
+        for line, count in sized:
+            if not self.left_out and self._accepted + count <= self._limit:
+                self._accepted += count
+                self._append([(line, count)], count)
+                continue
+            if not self.left_out:
+                text = (
+                    f"The log is full ({size(self._limit)}, JOBRUNNER_LOG_MAX_BYTES): what comes "
+                )
+                self.add_own(NewLine(text + "from here on is not kept.", "warning", at=line.at))
+            self.left_out += 1
 
     def _wait_for_room(self) -> None:
         # Output that is held up holds up the handler, so all waiting together is bounded; what

@@ -18,7 +18,7 @@ from flask_jobrunner.signals import job_finished, job_started, send
 from .capture import Capture, PipeSink
 from .claim import Taken
 from .clean import Standing
-from .lease import Lease
+from .lease import SQLITE_PAUSE, Lease
 from .leave import flush_output, last_word
 from .logbook import Logbook
 from .logging_hook import LoggingHook
@@ -86,6 +86,7 @@ def _surround(
         margin=config.margin,
         heartbeat=config.heartbeat,
         trusted_from=taken.sent_at,
+        busy_pause=SQLITE_PAUSE if runtime.database.dialect == "sqlite" else 0.0,
         silence=hook.silence,
     )
     watchdog = Watchdog(lease, parent, clock=clock, workers=[lease, capture])

@@ -147,11 +147,17 @@ class OutputParser:
                 text.waits_since = at
             return []
         text.waits_since = at if text.waiting else None
-        return [
-            NewLine(piece, "info", stream, text.step_key, None, at)
-            for message in messages
-            for piece in split_chunks(self._mask(message), self._chunk_bytes)
-        ]
+        step_key = text.step_key
+        return [NewLine(m, "info", stream, step_key, None, at) for m in self._masked(messages)]
+
+    def _masked(self, messages: list[str]) -> list[str]:
+        """Without secrets, each at most one chunk. Most output holds none: it is asked at once."""
+        block = "\n".join(messages)
+        if self._mask(block) != block:
+            messages = [self._mask(message) for message in messages]
+        if len(block) * 4 <= self._chunk_bytes or max(map(len, messages)) * 4 <= self._chunk_bytes:
+            return messages
+        return [piece for text in messages for piece in split_chunks(text, self._chunk_bytes)]
 
     def _record(self, stream: str, body: bytes, at: int | None) -> list[NewLine]:
         try:

@@ -240,23 +240,47 @@ def add_lines(
     if not lines:
         return
     now = database.clock()
-    connection.execute(
-        insert(database.tables.logs),
-        [
-            {
-                "job_id": job_id,
-                "seq": after_seq + place,
-                "attempt": attempt,
-                "created_at": now if line.at is None else line.at,
-                "level": line.level,
-                "stream": line.stream,
-                "step_key": line.step_key,
-                "message": line.message,
-                "context_json": line.context_json,
-            }
-            for place, line in enumerate(lines, start=1)
-        ],
-    )
+    values = [
+        (
+            job_id,
+            after_seq + place,
+            attempt,
+            now if line.at is None else line.at,
+            line.level,
+            line.stream,
+            line.step_key,
+            line.message,
+            line.context_json,
+        )
+        for place, line in enumerate(lines, start=1)
+    ]
+    statement = insert(database.tables.logs)
+    if len(lines) < _MANY_LINES:
+        rows = [dict(zip(_LINE_COLUMNS, row, strict=True)) for row in values]
+        connection.execute(statement, rows)
+        return
+    # Rendered once and given to the driver as it is: half the time of Core's own way, which
+    # matters to a job that prints.
+    compiled = statement.compile(dialect=connection.dialect, column_keys=_LINE_COLUMNS)
+    if list(compiled.positiontup or ()) == _LINE_COLUMNS:
+        connection.exec_driver_sql(str(compiled), values)
+    else:
+        rows = [dict(zip(_LINE_COLUMNS, row, strict=True)) for row in values]
+        connection.exec_driver_sql(str(compiled), rows)
+
+
+_MANY_LINES = 50
+_LINE_COLUMNS = [
+    "job_id",
+    "seq",
+    "attempt",
+    "created_at",
+    "level",
+    "stream",
+    "step_key",
+    "message",
+    "context_json",
+]
 
 
 def line_counters(jobs: Table, lines: Sequence[NewLine]) -> dict[str, ColumnElement[int]]:
