@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from flask import Flask
@@ -93,18 +94,18 @@ class JobRunner:
         from the start call, `cancel_grace` from a cancel request to the end of the process.
         """
 
+        described = Handler(
+            job_type=job_type,
+            function=None,
+            title=title,
+            payload=payload,
+            run_budget=_budget("run_budget", run_budget),
+            queue_budget=_budget("queue_budget", queue_budget),
+            cancel_grace=_budget("cancel_grace", cancel_grace),
+        )
+
         def register(function: F) -> F:
-            self._handlers.add(
-                Handler(
-                    job_type=job_type,
-                    function=function,
-                    title=title,
-                    payload=payload,
-                    run_budget=_budget("run_budget", run_budget),
-                    queue_budget=_budget("queue_budget", queue_budget),
-                    cancel_grace=_budget("cancel_grace", cancel_grace),
-                )
-            )
+            self._handlers.add(replace(described, function=function))
             return function
 
         return register
