@@ -38,11 +38,15 @@ T = TypeVar("T")
 Clock = Callable[[], int]
 
 BUSY_TIMEOUT = 5.0
-"""Seconds that one statement may wait for a lock, and one connect for an answer."""
+"""Seconds that one statement may wait for a lock, and one connect for an answer. A unit that has
+taken as long is not tried again."""
+STATEMENT_TIMEOUT = 2 * BUSY_TIMEOUT
 TRIES = 4
-IDLE_LIMIT_MS = 30_000
-# Taken early, as a handler may replace it.
-_sleep = time.sleep
+IDLE_LIMIT = 30
+"""Seconds after which a server ends a transaction of ours that does nothing, as when its process
+was stopped in the middle: its locks are given back."""
+# Taken early, as a handler may replace them.
+_sleep, _monotonic = time.sleep, time.monotonic
 MISSING = object()
 """What a read-back answers when the unit turns out not to have been committed."""
 
@@ -83,7 +87,10 @@ class Database:
         return (self.engine.url.database or "").removeprefix("file:")
 
     def now(self) -> ColumnElement[int]:
-        """The database's clock, in microseconds UTC, as an expression in a statement."""
+        """The database's clock, in microseconds UTC, as an expression in a statement.
+
+        Asked for inside a unit: what is asked for before may be old when its turn has come.
+        """
         if self.dialect == "sqlite":
             return literal(self.clock())
         if self.dialect == "postgresql":
@@ -98,17 +105,16 @@ class Database:
         unit: Callable[[Connection], T],
         *,
         read_back: Callable[[Connection], T | object] | None = None,
-        tries: int = TRIES,
     ) -> T:
         """Run a unit in one write transaction and return what it returns.
 
         Conflicts are retried whole. A commit that breaks may have happened: `read_back` then says
         what became of it (`MISSING`: nothing), and without one the unit must be one that can
-        simply be run again. Raises `LockBusy` or `DatabaseAway` when the tries are used up; a
+        simply be run again. Raises `LockBusy` or `DatabaseAway` when tries or time are used up; a
         unique violation leaves as SQLAlchemy's `IntegrityError`.
         """
-        broken = False
-        for attempt in range(1, tries + 1):
+        broken, until = False, _monotonic() + BUSY_TIMEOUT
+        for attempt in range(1, TRIES + 1):
             try:
                 if broken and read_back is not None:
                     found = self._once(read_back)
@@ -116,33 +122,41 @@ class Database:
                         return found  # type: ignore[return-value]  # only MISSING is no T
                 return self._once(unit)
             except (DBAPIError, PendingRollbackError) as error:
-                fault = classify(error)
-                if fault in ("fatal", "conflict"):
-                    raise
-                broken = broken or fault == "reconnect"
-                if fault == "reconnect":
+                fault = self._fault(error)
+                # What became of a commit has to be asked once, however long it took to break.
+                patient = _monotonic() < until or (fault == "reconnect" and not broken)
+                if attempt == TRIES or not patient:
+                    # SQLite says "busy" for ever on a connection whose descriptors were closed.
                     self.engine.dispose()
-                if attempt == tries:
                     raise _given_up(fault, error) from error
+                broken = broken or fault == "reconnect"
                 _sleep(random.uniform(0.01, 0.05) * 2**attempt)
         raise AssertionError("unreachable")
 
     def read(self, unit: Callable[[Connection], T]) -> T:
         """Run a unit that only reads."""
-        for attempt in (1, 2, 3):
+        until = _monotonic() + BUSY_TIMEOUT
+        for attempt in range(1, TRIES + 1):
             try:
                 with self.engine.connect() as connection:
                     if self.dialect == "sqlite":
                         connection.execution_options(jobrunner_begin="BEGIN")
                     return unit(connection)
             except (DBAPIError, PendingRollbackError) as error:
-                fault = classify(error)
-                if fault in ("fatal", "conflict"):
-                    raise
-                self.engine.dispose()
-                if attempt == 3:
+                fault = self._fault(error)
+                if attempt == TRIES or _monotonic() >= until:
                     raise _given_up(fault, error) from error
+                _sleep(random.uniform(0.01, 0.05) * 2**attempt)
         raise AssertionError("unreachable")
+
+    def _fault(self, error: Exception) -> str:
+        """`retry` or `reconnect`; raises anything else again."""
+        fault = classify(error)
+        if fault in ("fatal", "conflict"):
+            raise error
+        if fault == "reconnect":
+            self.engine.dispose()
+        return fault
 
     def rows(self, statement: Select[Any]) -> Sequence[RowMapping]:
         """All rows of one SELECT."""
@@ -164,7 +178,8 @@ def _given_up(fault: str, error: Exception) -> JobRunnerError:
 def own_engine(host: Engine, options: Mapping[str, Any], *, keep: bool = False) -> Engine:
     """An engine of ours for the host's database, with our isolation, timeouts and events.
 
-    `options` are the host's engine options: of them `connect_args` and `creator` are taken over.
+    `options` are the host's engine options: of them `connect_args` and `creator` are taken over,
+    and from its engine what listens to `do_connect`, which is how passwords are put in late.
     `keep` holds connections open between units: for a process whose jobs are ours to run, while
     a web process must not multiply the host's connections.
     """
@@ -179,6 +194,8 @@ def own_engine(host: Engine, options: Mapping[str, Any], *, keep: bool = False) 
     if keep:
         extra |= {"poolclass": QueuePool, "pool_size": 2, "max_overflow": 3, "pool_pre_ping": True}
     engine = create_engine(host.url, connect_args=arguments, **({"poolclass": NullPool} | extra))
+    for listener in host.dialect.dispatch.do_connect:
+        event.listen(engine, "do_connect", listener)
     if host.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -190,23 +207,19 @@ def own_engine(host: Engine, options: Mapping[str, Any], *, keep: bool = False) 
 
 
 def _timeouts(dialect: str, driver: str) -> dict[str, Any]:
-    seconds = int(BUSY_TIMEOUT)
+    connect, answer = int(BUSY_TIMEOUT), int(STATEMENT_TIMEOUT)
     if dialect == "sqlite":
         return {"timeout": BUSY_TIMEOUT, "check_same_thread": False}
     if driver in ("psycopg", "psycopg2"):
         return {
-            "connect_timeout": seconds,
-            "keepalives_idle": seconds,
+            "connect_timeout": connect,
+            "keepalives_idle": connect,
             "keepalives_interval": 2,
             "keepalives_count": 3,
-            "tcp_user_timeout": 4000 * seconds,
+            "tcp_user_timeout": 1000 * answer,
         }
     if driver == "pymysql":
-        return {
-            "connect_timeout": seconds,
-            "read_timeout": 4 * seconds,
-            "write_timeout": 4 * seconds,
-        }
+        return {"connect_timeout": connect, "read_timeout": answer, "write_timeout": answer}
     return {}
 
 
@@ -231,15 +244,20 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _begin_postgresql(connection: Connection) -> None:
     # SET LOCAL: what a pooler lends on must not keep our settings.
-    milliseconds = int(BUSY_TIMEOUT * 1000)
-    connection.exec_driver_sql(
-        f"SELECT set_config('lock_timeout', '{milliseconds}', true),"
-        f" set_config('statement_timeout', '{4 * milliseconds}', true),"
-        f" set_config('idle_in_transaction_session_timeout', '{IDLE_LIMIT_MS}', true)"
-    )
+    limits = {
+        "lock_timeout": BUSY_TIMEOUT,
+        "statement_timeout": STATEMENT_TIMEOUT,
+        "idle_in_transaction_session_timeout": IDLE_LIMIT,
+    }
+    settings = [f"set_config('{name}', '{int(s * 1000)}', true)" for name, s in limits.items()]
+    connection.exec_driver_sql(f"SELECT {', '.join(settings)}")
 
 
 def _prepare_mysql(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {int(BUSY_TIMEOUT)}")
+    # MySQL skips the comment: it has no such limit.
+    cursor.execute(
+        f"SET SESSION innodb_lock_wait_timeout = {int(BUSY_TIMEOUT)}"
+        f" /*M!100300 , idle_transaction_timeout = {IDLE_LIMIT} */"
+    )
     cursor.close()

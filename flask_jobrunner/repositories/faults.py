@@ -13,10 +13,16 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, PendingRollbackError
 
 Fault = Literal["retry", "reconnect", "conflict", "fatal"]
 
-_RETRY_STATES = frozenset({"40001", "40P01", "55P03"})
-_RECONNECT_STATES = frozenset({"57P01", "57P02", "57P03", "25P03", "25P04", "53300"})
-_RETRY_NUMBERS = frozenset({1213, 1205, 1020})
-_RECONNECT_NUMBERS = frozenset({2002, 2003, 2006, 2013, 2055, 1040, 1053, 1927})
+# Deadlock, serialisation, lock timeout, and a statement that took too long: 57014, 1969, 3024.
+_RETRY_STATES = frozenset({"40001", "40P01", "55P03", "57014"})
+_RETRY_NUMBERS = frozenset({1213, 1205, 1020, 1969, 3024})
+# Shut down, session ended for idling, too many connections, or a server that has become a replica.
+_RECONNECT_STATES = frozenset(
+    {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "53300", "25006"}
+)
+_RECONNECT_NUMBERS = frozenset(
+    {2002, 2003, 2006, 2013, 2055, 1040, 1053, 1203, 1290, 1836, 1927, 4031}
+)
 _RETRY_NAMES = ("SQLITE_BUSY", "SQLITE_LOCKED")
 # A handler that closes every descriptor leaves SQLite with one that answers with these.
 _RECONNECT_NAMES = ("SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_PROTOCOL")
@@ -52,16 +58,24 @@ def _by_code(original: Any) -> Fault:
     name = getattr(original, "sqlite_errorname", None)
     if isinstance(name, str):
         return _pick(again=name.startswith(_RETRY_NAMES), away=name.startswith(_RECONNECT_NAMES))
+    # Before the SQLSTATE, which some versions of PyMySQL have as well: there it is a coarse one.
+    number = original.args[0] if getattr(original, "args", None) else None
+    if isinstance(number, int):
+        return _pick(again=number in _RETRY_NUMBERS, away=number in _RECONNECT_NUMBERS)
     state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
     if isinstance(state, str):
         away = state in _RECONNECT_STATES or state.startswith("08")
         return _pick(again=state in _RETRY_STATES, away=away)
-    number = original.args[0] if getattr(original, "args", None) else None
-    if isinstance(number, int):
-        return _pick(again=number in _RETRY_NUMBERS, away=number in _RECONNECT_NUMBERS)
-    # psycopg has no code for a connection that could not be made or broke underneath.
-    kind = type(original).__name__
-    return _pick(again=False, away=kind in {"OperationalError", "InterfaceError"})
+    return _pick(again=False, away=_is_lost_connection(original))
+
+
+def _is_lost_connection(original: Any) -> bool:
+    # psycopg has no code for a connection that could not be made or broke underneath. Elsewhere
+    # the class says nothing: sqlite3 has the same one for text that it cannot decode.
+    if not type(original).__module__.startswith("psycopg"):
+        return False
+    kinds = {kind.__name__ for kind in type(original).__mro__}
+    return bool(kinds & {"OperationalError", "InterfaceError"})
 
 
 def _pick(*, again: bool, away: bool) -> Fault:

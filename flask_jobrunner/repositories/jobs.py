@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Insert, case, insert, select, update
@@ -187,32 +187,26 @@ class JobRepository:
 
     def cancel_queued(self, job_id: int, attempt: int, actor: str | None) -> bool:
         """queued → cancelled."""
-        return self._move(
-            job_id,
-            attempt,
-            JobStatus.QUEUED,
-            ended(self._database, JobStatus.CANCELLED)
-            | {"stop_reason": "cancel", "cancel_requested_at": self._database.now()},
-            action="cancel",
-            actor=actor,
-        )
+
+        def values() -> dict[str, Any]:
+            asked = {"stop_reason": "cancel", "cancel_requested_at": self._database.now()}
+            return ended(self._database, JobStatus.CANCELLED) | asked
+
+        return self._move(job_id, attempt, JobStatus.QUEUED, values, action="cancel", actor=actor)
 
     def request_cancel(self, job_id: int, attempt: int, actor: str | None) -> bool:
         """running → cancel_requested."""
         stop_reason = self._database.tables.jobs.c.stop_reason
-        return self._move(
-            job_id,
-            attempt,
-            JobStatus.RUNNING,
-            {
+
+        def values() -> dict[str, Any]:
+            return {
                 "status": str(JobStatus.CANCEL_REQUESTED),
                 # It only rises, and one reason is stronger.
                 "stop_reason": case((stop_reason == "force", "force"), else_="cancel"),
                 "cancel_requested_at": self._database.now(),
-            },
-            action="cancel",
-            actor=actor,
-        )
+            }
+
+        return self._move(job_id, attempt, JobStatus.RUNNING, values, action="cancel", actor=actor)
 
     def fail_queued(
         self,
@@ -236,11 +230,14 @@ class JobRepository:
             extra.append(jobs.c.worker_token_hash == credential_hash)
         if deadline is not None:
             extra.append(jobs.c[deadline] <= self._database.now())
-        values = ended(self._database, JobStatus.FAILED) | {
-            "error_reason_code": reason,
-            "error_class": error_class,
-            "error_message": message,
-        }
+
+        def values() -> dict[str, Any]:
+            return ended(self._database, JobStatus.FAILED) | {
+                "error_reason_code": reason,
+                "error_class": error_class,
+                "error_message": message,
+            }
+
         return self._move(
             job_id,
             attempt,
@@ -266,30 +263,28 @@ class JobRepository:
         """A terminal push job → queued, attempt + 1, lock taken. None: the lock is held."""
         if job.is_active or not may_move(job.status, JobStatus.QUEUED):
             return False
-        now = self._database.now()
-        values = clean_slate() | {
-            "status": str(JobStatus.QUEUED),
-            "attempt": job.attempt + 1,
-            "active_lock_key": None if job.lock_key is None else hash_lock_key(job.lock_key),
-            "worker_token_hash": credential_hash,
-            "claim_deadline": now + span(claim_window),
-            "queue_deadline": None if queue_budget is None else now + span(queue_budget),
-            "queued_at": now,
-            "launched_at": now,
-            "unstarted_deaths": 0,
-            "revision": revision,
-            "config_digest": config_digest,
-        }
-        jobs = self._database.tables.jobs
+
+        def values() -> dict[str, Any]:
+            now = self._database.now()
+            return clean_slate() | {
+                "status": str(JobStatus.QUEUED),
+                "attempt": job.attempt + 1,
+                "active_lock_key": None if job.lock_key is None else hash_lock_key(job.lock_key),
+                "worker_token_hash": credential_hash,
+                "claim_deadline": now + span(claim_window),
+                "queue_deadline": None if queue_budget is None else now + span(queue_budget),
+                "queued_at": now,
+                "launched_at": now,
+                "unstarted_deaths": 0,
+                "revision": revision,
+                "config_digest": config_digest,
+            }
+
+        is_push = self._database.tables.jobs.c.claim_mode == "token"
+        from_status = JobStatus(job.status)
         try:
             return self._move(
-                job.id,
-                job.attempt,
-                JobStatus(job.status),
-                values,
-                jobs.c.claim_mode == "token",
-                action="requeue",
-                actor=actor,
+                job.id, job.attempt, from_status, values, is_push, action="requeue", actor=actor
             )
         except IntegrityError:
             return None
@@ -315,7 +310,7 @@ class JobRepository:
         job_id: int,
         attempt: int,
         from_status: JobStatus,
-        values: Mapping[str, Any],
+        values: Callable[[], dict[str, Any]],
         *extra: ColumnElement[bool],
         action: str,
         actor: str | None = None,
@@ -323,19 +318,19 @@ class JobRepository:
         evidence: Mapping[str, Any] | None = None,
     ) -> bool:
         """One transition with its event. Idempotent after a commit that broke: see `read_back`."""
-        to_status = str(values["status"])
 
         def unit(connection: Connection) -> bool:
-            if not self._update(connection, job_id, attempt, [from_status], values, *extra):
+            new = values()
+            if not self._update(connection, job_id, attempt, [from_status], new, *extra):
                 return False
             add_event(
                 connection,
                 self._database,
                 job_id=job_id,
                 action=action,
-                attempt=int(values.get("attempt", attempt)),
+                attempt=int(new.get("attempt", attempt)),
                 from_status=from_status,
-                to_status=to_status,
+                to_status=new["status"],
                 actor=actor,
                 reason=reason,
                 evidence=evidence,
@@ -343,7 +338,7 @@ class JobRepository:
             return True
 
         return self._database.run(
-            unit, read_back=lambda connection: self._moved(connection, job_id, attempt, values)
+            unit, read_back=lambda connection: self._moved(connection, job_id, attempt, values())
         )
 
     def _moved(
