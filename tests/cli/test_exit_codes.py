@@ -13,15 +13,18 @@ from tests.helpers.commands import Commands
 def test_an_unreachable_database_exits_69(commands: Commands, tmp_path: Path) -> None:
     away = {host_app.DATABASE: f"sqlite:///{tmp_path / 'no' / 'such' / 'folder.db'}"}
     refused = {host_app.DATABASE: "postgresql+psycopg://u:hunter2@127.0.0.1:1/none"}
-    for environ in (away, refused):
-        for command in (["list"], ["show", "1"], ["start", "host.nothing"]):
-            answer = commands.process(*command, environ=environ)
+    for environ, *command in (
+        (away, "list"),
+        (away, "start", "host.nothing"),
+        (refused, "show", "1"),
+    ):
+        answer = commands.process(*command, environ=environ)
 
-            assert answer.exit_code == 69, (command, answer)
-            assert answer.err.startswith("Error: The database could not be reached")
-            assert len(answer.err.splitlines()) == 1
-            assert "hunter2" not in answer.err
-            assert answer.out == ""
+        assert answer.exit_code == 69, (command, answer)
+        assert answer.err.startswith("Error: The database could not be reached")
+        assert len(answer.err.splitlines()) == 1
+        assert "hunter2" not in answer.err
+        assert answer.out == ""
 
 
 def test_missing_tables_and_bad_settings_exit_78(commands: Commands, tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from flask_jobrunner import JobRunner
+from flask_jobrunner.cli import follow
 from tests.helpers.commands import Commands
 from tests.helpers.waiting import eventually
 from tests.host_acts import script
@@ -142,7 +144,11 @@ def test_ctrl_c_during_wait_leaves_the_started_job_alone(
     eventually(lambda: host_jobs.find(status="running").jobs == [])
 
 
-def test_a_limit_with_after_cannot_follow(commands: Commands, numbered: JobRunner) -> None:
+def test_a_limit_with_after_cannot_follow(
+    commands: Commands, numbered: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "LAST_WORDS_WITHIN", timedelta(0))
+
     assert commands("logs", 1, "-f", "--after", 3, "--limit", 3).exit_code == 2
     assert commands("logs", 1, "-f", "--limit", 2).out.splitlines() == ["line 2500", "Succeeded"]
 
