@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flask_jobrunner.model.records import Job, NewLine, OwnedJob
+from flask import has_request_context, request
+
+from flask_jobrunner.model.records import Identity, Job, NewLine, OwnedJob
 from flask_jobrunner.model.statuses import OWNED, Reason
 from flask_jobrunner.model.words import REASON_WORDS, autopsy
 from flask_jobrunner.protocol import identity
@@ -17,6 +19,7 @@ from flask_jobrunner.protocol.output import OutputParser
 from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.protocol.report import EndReport
 from flask_jobrunner.runtime import Runtime
+from flask_jobrunner.shim.evidence import end_leftovers
 from flask_jobrunner.signals import job_finished, send
 
 from . import spool
@@ -134,7 +137,12 @@ def last_words(report: EndReport) -> str:
 
 
 def tell_finished(runtime: Runtime, uuid: str) -> None:
-    """Send `job_finished` for a row that has just been moved to a terminal status."""
+    """Send `job_finished` for a row that has just been moved to a terminal status.
+
+    Not from a request that only looks: whoever reads a page must not cause what receivers do.
+    """
+    if has_request_context() and request.method in {"GET", "HEAD"}:
+        return
     job = runtime.jobs.get(uuid)
     if job is not None and job.is_terminal:
         send(job_finished, runtime.app, job=job)
@@ -164,18 +172,31 @@ def _settle_owner(runtime: Runtime, seen: OwnedJob) -> bool:
     if report is not None:
         return settle_report(runtime, report)
     if look == "dead":
-        return _end_gone(runtime, seen)
+        # A requeue must not run beside what the dead process had started.
+        return _end_gone(runtime, seen, ended=_end_leftovers(seen.worker))
     # Nobody here can look. Without a start marker nothing ran, and an expired lease is enough.
     expired = seen.lease_until is not None and seen.lease_until < seen.now
     return not seen.started and expired and _end_gone(runtime, seen)
 
 
-def _end_gone(runtime: Runtime, seen: OwnedJob) -> bool:
-    return runtime.endings.end_dead(seen, verdict(seen, _no_report(seen)))
+def _end_gone(runtime: Runtime, seen: OwnedJob, *, ended: int = 0) -> bool:
+    evidence = {
+        "host": seen.worker.host,
+        "pid": seen.worker.pid,
+        "report": None,
+        "leftovers_ended": ended,
+    }
+    return runtime.endings.end_dead(seen, verdict(seen, evidence))
 
 
-def _no_report(seen: OwnedJob) -> dict[str, Any]:
-    return {"host": seen.worker.host, "pid": seen.worker.pid, "report": None}
+def _end_leftovers(worker: Identity) -> int:
+    """End what is left of a dead owner's process group, if its numbers mean anything here."""
+    here = identity.this_process()
+    if (worker.host, worker.boot, worker.pid_ns) != (here.host, here.boot, here.pid_ns):
+        return 0
+    if worker.pid is None or worker.ticks is None:
+        return 0
+    return end_leftovers(worker.pid, worker.ticks)
 
 
 def _parent_will_report(runtime: Runtime, seen: OwnedJob) -> bool:
