@@ -55,6 +55,7 @@ MOVES: frozenset[tuple[JobStatus | None, JobStatus]] = frozenset(
         (JobStatus.RUNNING, JobStatus.SUCCEEDED),
         (JobStatus.RUNNING, JobStatus.FAILED),
         (JobStatus.RUNNING, JobStatus.INTERRUPTED),
+        (JobStatus.RUNNING, JobStatus.CANCELLED),  # a verdict only, after a forced stop
         (JobStatus.RUNNING, JobStatus.QUEUED),
         (JobStatus.RUNNING, JobStatus.LOST),
         (JobStatus.CANCEL_REQUESTED, JobStatus.CANCELLED),

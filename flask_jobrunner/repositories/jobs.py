@@ -139,6 +139,7 @@ class JobRepository:
         jobs = self._database.tables.jobs
 
         def unit(connection: Connection) -> bool:
+            now = self._database.now()
             return self._update(
                 connection,
                 job_id,
@@ -146,8 +147,8 @@ class JobRepository:
                 [JobStatus.QUEUED],
                 {
                     "worker_token_hash": credential_hash,
-                    "claim_deadline": self._database.now() + span(claim_window),
-                    "launched_at": self._database.now(),
+                    "claim_deadline": now + span(claim_window),
+                    "launched_at": now,
                 },
                 jobs.c.worker_token_hash.is_(None),
                 jobs.c.claim_mode == "token",
