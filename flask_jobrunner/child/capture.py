@@ -16,7 +16,6 @@ from _thread import allocate_lock
 from collections.abc import Callable
 from contextlib import suppress
 from json import JSONDecoder, JSONEncoder
-from typing import Protocol
 
 from flask_jobrunner.model.records import NewLine
 from flask_jobrunner.protocol.output import OutputParser, dump_record, dump_step, new_nonce
@@ -37,18 +36,6 @@ _HEADER_LIMIT = 256
 
 _decode = JSONDecoder().decode
 _encode = JSONEncoder().encode
-
-
-class Sink(Protocol):
-    """Where records go: the output pipe, or in-process straight to the logbook."""
-
-    step_key: str | None
-
-    def record(self, line: NewLine) -> None:
-        """Take one line."""
-
-    def set_step(self, step_key: str | None) -> None:
-        """From here on, output belongs to this step."""
 
 
 class PipeSink:

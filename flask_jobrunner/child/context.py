@@ -17,7 +17,6 @@ from flask_jobrunner.model.statuses import StopReason
 from flask_jobrunner.protocol.encoding import clean_text, encode_json, safe_repr
 from flask_jobrunner.protocol.output import split_chunks, unify_newlines
 
-from .capture import Sink
 from .steady import Clock, Owner
 
 T = TypeVar("T")
@@ -27,6 +26,18 @@ STEP_LABEL_CHARS = 255
 CONTEXT_BYTES = 16384
 _INT_MAX = 2**31 - 1
 _BIGINT_MAX = 2**63 - 1
+
+
+class Sink(Protocol):
+    """Where records go: the output pipe, or in-process straight to the logbook."""
+
+    step_key: str | None
+
+    def record(self, line: NewLine) -> None:
+        """Take one line."""
+
+    def set_step(self, step_key: str | None) -> None:
+        """From here on, output belongs to this step."""
 
 
 class Holder(Protocol):

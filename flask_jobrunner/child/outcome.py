@@ -101,6 +101,8 @@ def of_stop(asked: StopReason) -> Outcome:
 def of_exception(error: BaseException, asked: StopReason | None, mask: Mask) -> Outcome:
     """What an exception out of the handler means. `asked`: why the job was to stop, if it was."""
     if isinstance(error, MemoryError):
+        # Its frames hold what used the memory up, and the rest of the way needs some.
+        error.__traceback__ = None
         return OUT_OF_MEMORY
     if isinstance(error, (JobCancelled, KeyboardInterrupt)) and asked is not None:
         return of_stop(asked)
@@ -124,6 +126,11 @@ def of_preparation(error: BaseException, mask: Mask) -> Outcome:
     if isinstance(error, (HandlerError, UnknownJobType)):
         return failed(error.__cause__ or error, Reason(error.reason_code), str(error), mask)
     return failed(error, Reason.HANDLER_NOT_IMPORTABLE, _message(error), mask)
+
+
+def of_payload(error: BaseException, mask: Mask) -> Outcome:
+    """The stored payload cannot be read, or its validator refused it."""
+    return failed(error, Reason.INVALID_PAYLOAD, _message(error), mask)
 
 
 def failed(error: BaseException, reason: Reason, text: str, mask: Mask) -> Outcome:

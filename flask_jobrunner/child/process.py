@@ -48,8 +48,9 @@ def run_claimed(
     parent.tell(
         "claimed", uuid=job.uuid, attempt=fence.attempt, token=fence.token, nonce=capture.nonce
     )
-    send(job_started, runtime.app, job=job)
     work, watchdog = _surround(runtime, taken, capture, parent, owner)
+    with runtime.app.app_context():
+        send(job_started, runtime.app, job=job)
     outcome = perform(work)
     watchdog.close()
     # The outcome is known: from here on only a second TERM or a KILL may keep it from the row.

@@ -17,14 +17,12 @@ from typing import Any
 from flask_jobrunner.handlers import Handler
 from flask_jobrunner.model.errors import DatabaseAway, JobCancelled, LockBusy
 from flask_jobrunner.model.records import Claim, NewLine, Outcome
-from flask_jobrunner.model.statuses import Reason
 from flask_jobrunner.protocol.encoding import clip_bytes, decode_strict
 from flask_jobrunner.protocol.redact import mask_text, mask_value
 from flask_jobrunner.runtime import Runtime
 
 from . import outcome as outcomes
-from .capture import Sink
-from .context import JobContext
+from .context import JobContext, Sink
 from .lease import FINISH_FOR, Lease
 from .logbook import Logbook
 from .steady import Alarm, Clock, Owner
@@ -61,14 +59,14 @@ def first_line(work_type: str, attempt: int, owner: Owner, host: str | None, at:
 def perform(work: Work) -> Outcome | None:
     """Run the handler; None when the job was taken away before it could start.
 
-    The application's context is gone again when this returns. Log lines about the end are in the
-    logbook then.
+    The application's context is gone again when this returns. Log lines about the end have been
+    given to the sink then.
     """
     outcome: Outcome | None = None
     try:
         with work.runtime.app.app_context():
             outcome = _inside_the_context(work)
-    except Exception as error:
+    except BaseException as error:
         if outcome is None:
             raise
         # What the host does when its context ends changes nothing about what the handler did.
@@ -78,7 +76,6 @@ def perform(work: Work) -> Outcome | None:
 
 
 def _inside_the_context(work: Work) -> Outcome | None:
-    config, app = work.runtime.config, work.runtime.app
     try:
         handler = work.runtime.handlers.resolve(work.claim.owned.job.job_type)
     except BaseException as error:  # noqa: BLE001 - a module may do anything while it is imported
@@ -86,33 +83,33 @@ def _inside_the_context(work: Work) -> Outcome | None:
     try:
         payload = read_payload(handler, work.claim.owned.payload_json)
     except BaseException as error:  # noqa: BLE001 - so may a validator
-        failed = outcomes.failed(error, Reason.INVALID_PAYLOAD, f"{error}", work.mask)
-        return _told(work, error, failed)
+        return _told(work, error, outcomes.of_payload(error, work.mask))
     if (asked := work.lease.asked) is not None:
         return outcomes.of_stop(asked)
     context = _context(work, payload)
-    if not _mark_started(work, handler):
-        return None
+    return _call(work, handler, context) if _mark_started(work, handler) else None
+
+
+def _call(work: Work, handler: Handler, context: JobContext) -> Outcome:
+    config = work.runtime.config
     try:
         value = handler.call(context)
     except BaseException as error:  # noqa: BLE001 - everything that leaves a handler is an outcome
         leave_if_fork(work.owner, error)
+        context._end()  # noqa: SLF001 - it was lent to the handler
         asked = work.lease.look() if isinstance(error, JobCancelled) else work.lease.asked
-        result = _told(work, error, outcomes.of_exception(error, asked, work.mask))
-    else:
-        leave_if_fork(work.owner, None)
-        result = outcomes.of_result(
-            app,
-            value,
-            max_bytes=config.result_max_bytes,
-            max_depth=config.json_max_depth,
-            mask=work.mask,
-        )
-        if result.status == "failed":
-            _told(work, None, result)
-        _warn_of_uncommitted(work)
-    context._end()  # noqa: SLF001 - ends what it was given to the handler for
-    return result
+        return _told(work, error, outcomes.of_exception(error, asked, work.mask))
+    leave_if_fork(work.owner, None)
+    context._end()  # noqa: SLF001 - the same
+    result = outcomes.of_result(
+        work.runtime.app,
+        value,
+        max_bytes=config.result_max_bytes,
+        max_depth=config.json_max_depth,
+        mask=work.mask,
+    )
+    _warn_of_uncommitted(work)
+    return _told(work, None, result)
 
 
 def read_payload(handler: Handler, text: str | None) -> Any:

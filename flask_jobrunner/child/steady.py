@@ -87,7 +87,10 @@ class Worker:
 
 
 def within(seconds: float, action: Callable[[], object]) -> bool:
-    """Run `action` in a thread and wait for it; False when it was not done in time."""
+    """Run `action` in a thread and wait for it; False when it was not done in time.
+
+    Also where no thread can be had any more: a handler may have used them up.
+    """
     done = Alarm()
 
     def run() -> None:
@@ -96,5 +99,8 @@ def within(seconds: float, action: Callable[[], object]) -> bool:
         finally:
             done.ring()
 
-    Worker(run).start()
+    try:
+        Worker(run).start()
+    except RuntimeError:
+        return False
     return done.wait(seconds)

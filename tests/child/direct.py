@@ -54,7 +54,11 @@ class Child:
     def end(self, timeout: float = 60) -> tuple[int, str, str]:
         """Exit code, output and error output that it did not store itself."""
         # Reading while it runs would take from the child what it is to store.
-        self.process.wait(timeout)
+        try:
+            self.process.wait(timeout)
+        finally:
+            if self.process.returncode is None:
+                self.process.kill()
         out, err = self.process.communicate(timeout=timeout)
         return self.process.returncode, out.decode("utf-8", "replace"), err.decode()
 
