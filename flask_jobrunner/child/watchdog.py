@@ -116,3 +116,10 @@ def heed_term(watchdog: Watchdog) -> None:
         watchdog.term_came = True
 
     signal.signal(signal.SIGTERM, on_term)
+
+    def in_a_fork() -> None:
+        # A pool ends its workers with TERM: the job's own answer to it would let them live on.
+        if signal.getsignal(signal.SIGTERM) is on_term:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    os.register_at_fork(after_in_child=in_a_fork)

@@ -231,7 +231,7 @@ def invalid(_ctx: JobContext) -> None:
 
 def flood(ctx: JobContext) -> int:
     """Much of everything: a long line, binary, colours, markup, and many lines."""
-    print("x" * 10_000_000)
+    print("x" * 3_000_000)
     sys.stdout.buffer.write(bytes(range(256)) * 4 + b"\n")
     print("\x1b[31mred\x1b[0m \u2028 </script>")
     for number in range(ctx.payload["lines"]):
