@@ -19,13 +19,11 @@
 
     const atEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight <= NEAR;
 
-    const toEnd = () => {
+    const toEnd = (frames = 6) => {
       log.scrollTop = log.scrollHeight;
-      // Chunks that come into view take their real height only then.
-      requestAnimationFrame(() => {
-        log.scrollTop = log.scrollHeight;
-        top = log.scrollTop;
-      });
+      top = log.scrollTop;
+      // Chunks that come into view take their real height only then, some frames later.
+      if (frames) requestAnimationFrame(() => toEnd(frames - 1));
     };
 
     const setFollow = (on) => {

@@ -123,8 +123,16 @@ def turned_away(kind: str) -> Any:
     return Response("no", int(kind))
 
 
-@pytest.mark.parametrize("kind", ["login page", "401", "403", "empty 200"])
-@pytest.mark.parametrize("page_of", ["job", "list"])
+@pytest.mark.parametrize(
+    ("page_of", "kind"),
+    [
+        ("job", "login page"),
+        ("job", "401"),
+        ("job", "403"),
+        ("job", "empty 200"),
+        ("list", "login page"),
+    ],
+)
 def test_who_is_signed_out_is_told_once_and_asks_no_more(
     make_host: MakeHost, serve: Serve, browser_page: WatchedPage, kind: str, page_of: str
 ) -> None:
@@ -150,7 +158,7 @@ def test_who_is_signed_out_is_told_once_and_asks_no_more(
     alarm = page.locator("#jr-alert")
     expect(alarm).to_contain_text("You have been signed out.", timeout=10_000)
     asked = len(served.polls())
-    stays(lambda: len(served.polls()) == asked, seconds=3)
+    stays(lambda: len(served.polls()) == asked, seconds=2)
 
     assert page.locator("#foreign").count() == 0
     assert alarm.locator("button").count() == 1

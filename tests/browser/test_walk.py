@@ -85,6 +85,7 @@ def test_the_walk_without_javascript(
     page.get_by_role("link", name="Keep running").click()
     page.get_by_role("link", name="Cancel job").click()
     page.get_by_role("button", name="Cancel job").click()
+    expect(page.locator("#jr-did")).to_contain_text("Cancel requested")
 
     def cancelled_after_a_reload() -> bool:
         page.reload()
@@ -97,5 +98,6 @@ def test_the_walk_without_javascript(
     expect(page.locator("#jr-timeline")).to_contain_text("Requeued as attempt 2")
     page.get_by_role("link", name="Cancel job").click()
     page.get_by_role("button", name="Cancel job").click()
+    expect(page.locator("#jr-did")).to_be_visible()
     eventually(cancelled_after_a_reload, timeout=30)
     browser_page_without_javascript.assert_clean()
