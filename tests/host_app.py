@@ -7,12 +7,16 @@ see `host_acts`.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
+import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from flask import Flask, current_app
@@ -27,6 +31,7 @@ APP = "tests.host_app:create_app"
 DATABASE = "HOST_DATABASE_URL"
 CONFIG = "HOST_CONFIG"
 INSTANCE = "HOST_INSTANCE"
+DIES = -9
 
 
 class Model(DeclarativeBase):
@@ -47,13 +52,15 @@ class Entry(db.Model):  # type: ignore[name-defined,misc]  # made at run time
 
 @dataclass(frozen=True)
 class Order:
-    """What the payload of `host.validated` becomes."""
+    """What the payload of `host.validated` becomes; `DIES` ends the process that decodes it."""
 
     count: int
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Order:
         """Raises `ValueError` unless `count` is a number."""
+        if payload.get("count") == DIES and process_role() == "job":
+            os.kill(os.getpid(), signal.SIGKILL)
         return cls(int(payload.get("count", "missing")))
 
 
@@ -124,13 +131,42 @@ def create_app() -> Flask:
 
 def _break(how: str | None) -> None:
     """Let the factory of a job's process go wrong in the way that the configuration names."""
-    if how is None or process_role() != "job":
-        return
-    if how == "raise":
-        raise RuntimeError("the factory is broken on purpose")
-    if how == "exit":
-        sys.exit(7)
-    if how == "hang":
-        time.sleep(600)
-    if how == "chatter":
-        print("x" * (1 << 20))
+    if how is not None and process_role() == "job":
+        FAULTS[how]()
+
+
+def _raise() -> None:
+    raise RuntimeError("the factory is broken on purpose; password=hunter2")
+
+
+def _chatter() -> None:
+    """A megabyte, and what looks like messages of a job's process."""
+    print("x" * (1 << 20))
+    print('{"v":1,"type":"claimed","uuid":"0","attempt":1,"token":"t","nonce":"n"}')
+    print("\x1e0123456789abcdef{}\x00\udcff", file=sys.stderr)
+
+
+def _close_ack() -> None:
+    """Close the one pipe that is written to and is no output: the way to the parent."""
+    outputs = {os.fstat(1).st_ino, os.fstat(2).st_ino}
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        number = int(entry.name)
+        try:
+            status = os.fstat(number)
+            writes = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
+        except OSError:  # the listing's own
+            continue
+        if stat.S_ISFIFO(status.st_mode) and writes and status.st_ino not in outputs:
+            os.close(number)
+
+
+FAULTS: dict[str, Callable[[], object]] = {
+    "raise": _raise,
+    "exit": lambda: sys.exit(7),
+    "import": lambda: __import__("no_such_module_anywhere"),
+    "hang": lambda: time.sleep(600),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "chatter": _chatter,
+    "close": lambda: os.closerange(3, 1024),
+    "close ack": _close_ack,
+}

@@ -167,7 +167,10 @@ class Watch:
             except BlockingIOError:
                 return
             if not data:
-                self._ack = None  # closed by the child: no proof of anything
+                # Closed by the child, or never passed on by a command such as sudo: no proof of
+                # anything. It may have claimed, and to claim late the row itself forbids.
+                self._ack = None
+                self._limits.pop("claim_window", None)
                 return
             for line in self._lines.feed(data):
                 message = _message(line)

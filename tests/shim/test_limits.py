@@ -29,6 +29,15 @@ def test_a_child_that_claimed_outlives_the_window(launch: Launch, tmp_path: Path
     assert shim.report().exit_code == 7
 
 
+def test_a_child_that_cannot_say_that_it_claimed_is_not_killed_for_it(
+    launch: Launch, tmp_path: Path
+) -> None:
+    body = "envelope(); os.close(ack); time.sleep(1); sys.exit(7)"
+    report = launch(fake_child(tmp_path, body), claim_window=0.5).report()
+
+    assert (report.exit_code, report.killed) == (7, None)
+
+
 def test_a_child_that_ignores_term_is_killed_after_the_grace(
     launch_here: Launch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
