@@ -19,6 +19,8 @@ from tests.helpers.processes import children_of, is_running, zombies_of
 from tests.helpers.waiting import eventually
 from tests.host_acts import script
 
+pytestmark = pytest.mark.slow
+
 ACTS = script(("print", "my last words"), ("pause", 600))
 STARTER = Path(__file__).with_name("starter.py")
 SECONDS = 3.0

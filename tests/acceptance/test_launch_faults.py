@@ -20,6 +20,8 @@ from tests.helpers.processes import processes_with, zombies_of
 from tests.helpers.waiting import eventually
 from tests.host_acts import script
 
+pytestmark = pytest.mark.slow
+
 SLOW_MACHINE = 3
 """How many times as long as promised a machine may take that runs everything else meanwhile."""
 

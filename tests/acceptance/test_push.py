@@ -98,6 +98,7 @@ def _cancel_after_some_steps(jobs: JobRunner, job: Job) -> None:
     assert messages[-1] == ("info", "Cancelled")
 
 
+@pytest.mark.slow
 def test_fifty_starts_of_one_lock_key_make_one_job(
     host_jobs: JobRunner, host_environment: HostEnvironment, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_fifty_starts_of_one_lock_key_make_one_job(
     assert len(host_jobs.find().jobs) == 1
 
 
+@pytest.mark.slow
 def test_keys_that_a_database_may_take_for_one_are_different(
     host_jobs: JobRunner, host_app: Flask, tmp_path: Path
 ) -> None:
@@ -150,6 +152,7 @@ def test_keys_that_a_database_may_take_for_one_are_different(
         assert host_jobs.wait(job.uuid, 30).status == "succeeded"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_handler_that_holds_sqlites_only_write_lock_for_long(host_jobs: JobRunner) -> None:
     started = host_jobs.start("host.script", script(("hold_write", 20, 40), ("return", "held")))
@@ -164,6 +167,7 @@ def test_a_handler_that_holds_sqlites_only_write_lock_for_long(host_jobs: JobRun
     assert (ended.progress_done, ended.progress_total) == (40, 40)
 
 
+@pytest.mark.slow
 def test_a_c_function_that_prints_much_while_no_thread_can_run(host_jobs: JobRunner) -> None:
     acts = script(("c_write_holding_gil", 200_000), ("print", "after it"))
     ended = host_jobs.wait(host_jobs.start("host.script", acts).job.uuid, 60)

@@ -18,6 +18,8 @@ from tests.helpers.processes import all_processes
 from tests.host_acts import script
 from tests.host_app import db
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def credentials(monkeypatch: pytest.MonkeyPatch) -> list[str]:
