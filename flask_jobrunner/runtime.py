@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from functools import cached_property
@@ -172,21 +174,51 @@ class Runtime:
 
     def spool_dir(self) -> Path:
         """Where reports wait that could not be recorded: JOBRUNNER_SPOOL_DIR, private to us."""
-        if self.config.spool_dir:
-            return Path(self.config.spool_dir)
-        instance = Path(self.app.instance_path)
-        return instance / "jobrunner" / "spool"
+        return Path(self.app.instance_path, self.config.spool_dir or "jobrunner/spool")
+
+    def spool_dirs(self) -> list[Path]:
+        """Where reports may wait by now: see `make_spool_dir`."""
+        spare = _spare_spool_dir()
+        return [self.spool_dir(), *([spare] if _is_private(spare) else [])]
 
     def make_spool_dir(self) -> Path:
-        """The spool directory, made if need be; a temporary one when that cannot be."""
+        """The spool directory, made if need be; a temporary one when that cannot be.
+
+        A read-only instance folder must not keep a job from starting. Raises `ConfigError` where
+        there is none that nobody else can write to.
+        """
         folder = self.spool_dir()
-        try:
+        with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            # A read-only instance folder must not keep a job from starting.
-            folder = Path(tempfile.gettempdir()) / f"jobrunner-spool-{os.getuid()}"
-            folder.mkdir(mode=0o700, exist_ok=True)
-        return folder
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+        spare = _spare_spool_dir()
+        with contextlib.suppress(OSError):
+            spare.mkdir(mode=0o700, exist_ok=True)
+        if _is_private(spare):
+            return spare
+        raise ConfigError(
+            f"Neither {folder} nor {spare} can be used by this user alone: set JOBRUNNER_SPOOL_DIR "
+            "to a folder that can."
+        )
+
+
+def _spare_spool_dir() -> Path:
+    return Path(tempfile.gettempdir()) / f"jobrunner-spool-{_uid()}"
+
+
+def _uid() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether a folder whose name anybody can guess is ours: what lies there is believed."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == _uid()
+    return ours and not found.st_mode & 0o077
 
 
 def _context_path() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Iterator
@@ -17,28 +18,38 @@ BATCH = 1000
 
 def find(runtime: Runtime, uuid: str, attempt: int) -> EndReport | None:
     """The spooled report of one attempt."""
-    return read(runtime.spool_dir() / f"{uuid}.{attempt}.json")
+    paths = (folder / f"{uuid}.{attempt}.json" for folder in runtime.spool_dirs())
+    return next((found for path in paths if (found := read(path)) is not None), None)
 
 
 def waiting(runtime: Runtime) -> Iterator[tuple[Path, EndReport]]:
     """The spooled reports of this host, a bounded number at a time."""
-    try:
-        names = sorted(runtime.spool_dir().iterdir())[:BATCH]
-    except OSError:
-        return
-    for path in names:
-        report = read(path) if _NAME.match(path.name) else None
+    for path in _files(runtime)[:BATCH]:
+        report = read(path)
         if report is not None:
             yield path, report
 
 
+def _files(runtime: Runtime) -> list[Path]:
+    found = list[Path]()
+    for folder in runtime.spool_dirs():
+        with contextlib.suppress(OSError):
+            found += [path for path in folder.iterdir() if _NAME.match(path.name)]
+    return sorted(found)
+
+
 def read(path: Path) -> EndReport | None:
-    """The report in a file; None where there is none, or not one of ours (which is logged)."""
+    """The report in a file; None where there is none.
+
+    What is not one of ours is put aside under another name, so that it is read once only.
+    """
     try:
         with path.open("rb") as file:
             return parse_report(file.read(REPORT_MAX_BYTES + 1))
     except OSError:
         return None
     except ReportError as error:
-        log.warning("The spooled report %s cannot be read: %s", path, error)
+        log.warning("The spooled report %s cannot be read (%s); it is put aside.", path, error)
+        with contextlib.suppress(OSError):
+            path.rename(path.with_suffix(".bad"))
         return None

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from flask_jobrunner.model.errors import JobRunnerError
+from flask_jobrunner.model.errors import DatabaseAway
 from flask_jobrunner.model.records import OwnedJob
 from flask_jobrunner.model.statuses import OWNED
 from flask_jobrunner.protocol import identity
@@ -23,6 +23,16 @@ from .verdict import lost
 
 log = logging.getLogger("flask_jobrunner")
 PAGE = 200
+_SLACK = 0.1
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """A lease that does not change. Times are this process's monotonic seconds."""
+
+    lease: int | None
+    since: float
+    last: float
 
 
 @dataclass
@@ -41,7 +51,7 @@ class Sweeper:
     def __init__(self, runtime: Runtime, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._runtime = runtime
         self._monotonic = monotonic
-        self._watched: dict[int, tuple[int | None, float]] = {}
+        self._watched: dict[int, _Watch] = {}
 
     @property
     def patience(self) -> float:
@@ -54,7 +64,17 @@ class Sweeper:
         return bool(self._watched)
 
     def sweep(self) -> SweepResult:
-        """One pass over spooled reports and active rows."""
+        """One pass over spooled reports and active rows.
+
+        Raises `DatabaseAway`; nothing was watched then, since no owner could renew either.
+        """
+        try:
+            return self._pass()
+        except DatabaseAway:
+            self._watched.clear()
+            raise
+
+    def _pass(self) -> SweepResult:
         result = SweepResult()
         self._spooled(result)
         still, after = set[int](), 0
@@ -67,7 +87,14 @@ class Sweeper:
 
     def _spooled(self, result: SweepResult) -> None:
         for path, report in spool.waiting(self._runtime):
-            if settle_report(self._runtime, report):
+            try:
+                recorded = settle_report(self._runtime, report)
+            except DatabaseAway:
+                raise
+            except Exception:
+                log.exception("The sweep could not record %s", path)
+                continue
+            if recorded:
                 path.unlink(missing_ok=True)
                 result.reports += 1
 
@@ -77,10 +104,10 @@ class Sweeper:
             if seen is not None and seen.job.status in OWNED and self._unseen(seen):
                 still.add(job_id)
                 seen = self._watch(seen)
-        except JobRunnerError:
-            raise  # the database is away or locked: the whole pass has no ground to stand on
+        except DatabaseAway:
+            raise  # the whole pass has no ground to stand on
         except Exception:
-            # One row that cannot be read must not hide those behind it.
+            # One row that cannot be read, or that is locked, must not hide those behind it.
             log.exception("The sweep could not judge job %s", uuid)
             result.failed.append(uuid)
             return
@@ -94,23 +121,30 @@ class Sweeper:
 
     def _watch(self, seen: OwnedJob) -> OwnedJob:
         now, before = self._monotonic(), self._watched.get(seen.job.id)
-        if before is None or before[0] != seen.lease_until:
-            self._watched[seen.job.id] = (seen.lease_until, now)
+        # One look long ago and one now is not watching: all may have stood still in between.
+        if before is None or before.lease != seen.lease_until or now - before.last > self.patience:
+            before = _Watch(seen.lease_until, now, now)
+        self._watched[seen.job.id] = replace(before, last=now)
+        if now - before.since < self.patience:
             return seen
-        if now - before[1] < self.patience:
-            return seen
-        if not self._runtime.endings.end_dead(seen, lost(seen, now - before[1])):
+        if not self._runtime.endings.end_dead(seen, lost(seen, now - before.since)):
             return seen
         tell_finished(self._runtime, seen.job.uuid)
         return self._runtime.jobs.owned(seen.job.id) or seen
 
 
-def sweep_once(runtime: Runtime, pause: Callable[[float], None] = time.sleep) -> SweepResult:
-    """A whole sweep by itself: waits and looks again when a lease could be lost."""
-    sweeper = Sweeper(runtime)
+def sweep_once(
+    runtime: Runtime,
+    *,
+    monotonic: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> SweepResult:
+    """A whole sweep by itself: watches on while a lease could turn out to be lost."""
+    sweeper = Sweeper(runtime, monotonic)
     result = sweeper.sweep()
-    if sweeper.has_candidates:
-        pause(sweeper.patience + 0.1)
+    give_up = monotonic() + sweeper.patience + _SLACK
+    while sweeper.has_candidates and (left := give_up - monotonic()) > 0:
+        pause(min(runtime.config.heartbeat, left))
         again = sweeper.sweep()
         result.moved.update(again.moved)
         result.reports += again.reports

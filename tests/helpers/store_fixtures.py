@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flask_jobrunner.repositories.database import Database
+from flask_jobrunner.runtime import Runtime
+from tests import host_app
+from tests.helpers.hosts import end_processes, host_environment
 from tests.helpers.stores import Store, empty_tables, make_tables, open_store
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
@@ -64,3 +69,30 @@ def store(request: pytest.FixtureRequest) -> Store:
 def store_url(store: Store) -> str:
     """The URL of a database of each kind that has our tables and no rows."""
     return store.url
+
+
+@pytest.fixture
+def runtime_config() -> dict[str, Any]:
+    """The configuration of `runtime`; a test, class or module may override it."""
+    return {}
+
+
+@pytest.fixture
+def runtime(
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    runtime_config: dict[str, Any],
+) -> Iterator[Runtime]:
+    """The host application's runtime on each kind of database, in its app context."""
+    environment = host_environment(monkeypatch, store.url, tmp_path, **runtime_config)
+    app = host_app.create_app()
+    with app.app_context():
+        found: Runtime = app.extensions["jobrunner"]
+        # Connections that are kept, as `store` does; a test of connections makes its own.
+        found.__dict__["database"] = store.database
+        yield found
+        host_app.db.session.remove()
+        for engine in host_app.db.engines.values():
+            engine.dispose()
+    end_processes(environment.mark)

@@ -248,8 +248,9 @@ def row(store: Repositories, job_id: int) -> dict[str, Any]:
 def change(store: Repositories, job_id: int, **values: Any) -> None:
     """Set columns of a job behind everybody's back."""
     jobs = store.database.tables.jobs
-    statement = jobs.update().where(jobs.c.id == job_id).values(**values)
-    store.database.run(lambda connection: connection.execute(statement))
+    if values:
+        statement = jobs.update().where(jobs.c.id == job_id).values(**values)
+        store.database.run(lambda connection: connection.execute(statement))
 
 
 def everything(store: Repositories) -> dict[str, list[dict[str, Any]]]:

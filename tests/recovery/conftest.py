@@ -1,0 +1,21 @@
+"""`runtime`: a host application on each of the three databases, with our tables and no rows."""
+
+from __future__ import annotations
+
+from tests.helpers.store_fixtures import (
+    runtime,
+    runtime_config,
+    shared_mariadb,
+    shared_postgresql,
+    shared_sqlite,
+    store,
+)
+
+__all__ = [
+    "runtime",
+    "runtime_config",
+    "shared_mariadb",
+    "shared_postgresql",
+    "shared_sqlite",
+    "store",
+]
