@@ -43,7 +43,11 @@ def run_inline(
     reference: str | None = None,
     actor: str | None = None,
 ) -> InlineResult:
-    """See `JobRunner.run_inline`."""
+    """See `JobRunner.run_inline`.
+
+    Where another job holds the lock key, `.job` and `.status` are that job's, which is active,
+    and `.reason_code` is `already_active`.
+    """
     credential = new_credential()
     new = prepare(
         runtime,

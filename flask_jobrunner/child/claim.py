@@ -90,7 +90,7 @@ def _compare_revisions(runtime: Runtime, envelope: Envelope) -> None:
     if envelope.revision is None or envelope.revision == mine:
         return
     message = f"The job was made for revision {envelope.revision}; this process runs {mine}."
-    _patiently(
+    failed = _patiently(
         lambda: runtime.jobs.fail_queued(
             envelope.job_id,
             envelope.attempt,
@@ -102,6 +102,11 @@ def _compare_revisions(runtime: Runtime, envelope: Envelope) -> None:
         envelope.claim_window,
         Clock(),
     )
+    if failed:
+        from flask_jobrunner.recovery.settle import tell_finished
+
+        with runtime.app.app_context():
+            tell_finished(runtime, envelope.job_uuid)
     raise Refused(message, None, ExitCode.REFUSED)
 
 
