@@ -10,11 +10,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from .model.errors import ConfigError
+from .protocol.encoding import clean_text
 from .protocol.redact import DEFAULT_REDACT_KEYS
 
 PREFIX = "JOBRUNNER_"
@@ -31,6 +33,8 @@ def _text(key: str, value: Any) -> str:
         if isinstance(value, (int, float)):
             hint = " (an environment variable is read as JSON: quote it, as in '\"1.10\"')"
         raise _refuse(key, value, f"a non-empty string{hint}")
+    if clean_text(value) != value:
+        raise _refuse(key, value, "text without NUL and surrogates")
     return value.strip()
 
 
@@ -76,7 +80,8 @@ def _origins(key: str, value: Any) -> tuple[str, ...]:
 def _base_url(key: str, value: Any) -> str:
     text = _text(key, value)
     parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    other = parts.query or parts.fragment
+    if parts.scheme not in ("http", "https") or not parts.netloc or other:
         raise _refuse(key, value, "an absolute address such as 'https://shop.example.org'")
     return text.rstrip("/")
 
@@ -89,13 +94,13 @@ def _handlers(key: str, value: Any) -> Mapping[str, str]:
                 raise _refuse(key, job_type, "keyed by job types without surrounding blanks")
             if not isinstance(path, str) or not re.fullmatch(r"[\w.]+:[\w.]+", path):
                 raise _refuse(key, path, "a map to dotted paths such as 'shop.jobs:build'")
-        return dict(value)
+        return MappingProxyType(dict(value))
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise _refuse(key, value, "a map of job type to 'module:name', or a list of module names")
     for module in value:
         if not isinstance(module, str) or not re.fullmatch(r"[\w.]+", module):
             raise _refuse(key, module, "made of module names such as 'shop.jobs'")
-    return dict.fromkeys(value, "")
+    return MappingProxyType(dict.fromkeys(value, ""))
 
 
 def _uncommitted(key: str, value: Any) -> str:

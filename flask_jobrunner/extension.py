@@ -18,6 +18,7 @@ from .handlers import Handler, HandlerRegistry
 from .model.errors import ConfigError
 from .model.records import Job, Page
 from .model.results import CancelResult, InlineResult, RequeueResult, StartResult, StatusResult
+from .protocol.checks import is_short
 from .repositories.database import Database, own_engine
 from .repositories.host_session import watch
 from .repositories.tables import Tables, build_tables
@@ -97,7 +98,7 @@ class JobRunner:
         described = Handler(
             job_type=job_type,
             function=None,
-            title=title,
+            title=_title(title),
             payload=payload,
             run_budget=_budget("run_budget", run_budget),
             queue_budget=_budget("queue_budget", queue_budget),
@@ -205,9 +206,9 @@ class JobRunner:
         """The job, or None."""
         return inspect.get(current_runtime(), _ref(job))
 
-    def get_many(self, ids: Iterable[str]) -> dict[str, Job]:
-        """The jobs there are among these uuids, by uuid."""
-        return inspect.get_many(current_runtime(), ids)
+    def get_many(self, ids: Iterable[int | str]) -> dict[str, Job]:
+        """The jobs there are among these uuids and ids, by uuid."""
+        return inspect.get_many(current_runtime(), (_ref(job) for job in ids))
 
     def find(
         self,
@@ -289,6 +290,12 @@ def _budget(name: str, seconds: object) -> float | None:
     return float(seconds)
 
 
+def _title(title: str | None) -> str | None:
+    if title is not None and not is_short(title):
+        raise ConfigError(f"A title is text of at most 255 characters; it is {title!r:.80}.")
+    return title
+
+
 def _registered_db(app: Flask) -> SQLAlchemy:
     db = app.extensions.get("sqlalchemy")
     if db is None:
@@ -319,11 +326,17 @@ def _open_database(app: Flask, db: SQLAlchemy, config: Config, tables: Tables) -
                 "set SQLALCHEMY_DATABASE_URI, or the bind in SQLALCHEMY_BINDS, and call "
                 "db.init_app(app)."
             ) from error
-    options = dict(app.config.get("SQLALCHEMY_ENGINE_OPTIONS") or {})
-    bind = (app.config.get("SQLALCHEMY_BINDS") or {}).get(config.bind_key)
-    if isinstance(bind, dict):
-        options |= bind
+    options = _engine_options(app, db, config.bind_key)
     return Database(own_engine(host, options, keep=process_role() == "job"), tables)
+
+
+def _engine_options(app: Flask, db: SQLAlchemy, bind_key: str | None) -> dict[str, Any]:
+    """What Flask-SQLAlchemy makes this bind's engine from: no bind gets the default one's."""
+    options = dict(getattr(db, "_engine_options", {}))
+    if bind_key is None:
+        options |= app.config.get("SQLALCHEMY_ENGINE_OPTIONS") or {}
+    bind = (app.config.get("SQLALCHEMY_BINDS") or {}).get(bind_key)
+    return options | bind if isinstance(bind, dict) else options
 
 
 def _import_handler_modules(config: Config) -> None:

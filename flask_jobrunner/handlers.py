@@ -97,7 +97,12 @@ class HandlerRegistry:
         if not path:
             return
         known = self._handlers.get(job_type)
-        if known is None or known.path:
+        if known is not None and known.path and known.path != path:
+            raise ConfigError(
+                f"The job type {job_type!r} already has the handler {known.path}; {path} needs a "
+                "job type of its own."
+            )
+        if known is None:
             self._handlers[check_job_type(job_type)] = Handler(
                 job_type=job_type, function=None, path=path
             )

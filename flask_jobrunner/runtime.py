@@ -15,6 +15,7 @@ from flask import Flask, current_app
 
 from .model.errors import ConfigError
 from .protocol.command import default_command
+from .protocol.encoding import clean_text, clip_bytes
 from .repositories.attempts import AttemptRepository
 from .repositories.database import Database
 from .repositories.endings import EndingRepository
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 ProcessRole = Literal["web", "supervisor", "standby", "job"]
 EXTENSION = "jobrunner"
+ACTOR_MAX_BYTES = 191
 
 _role: ProcessRole = "web"
 
@@ -59,9 +61,9 @@ class Hooks:
 
     def current_actor(self) -> str | None:
         """Who acts now: the host's `@jobs.actor`, else Flask-Login's user inside a request."""
-        if self.actor is not None:
-            return self.actor()
-        return _login_user()
+        actor = self.actor() if self.actor is not None else _login_user()
+        # Whatever a host answers is stored beside rows: it must not keep one from being written.
+        return None if actor is None else clip_bytes(clean_text(str(actor)), ACTOR_MAX_BYTES)
 
     def current_scope(self) -> str | None:
         """The owner to whom reads are restricted now; None restricts nothing."""
@@ -77,7 +79,7 @@ def _login_user() -> str | None:
 
     if not current_user or not current_user.is_authenticated:
         return None
-    return str(current_user.get_id())[:191]
+    return str(current_user.get_id())
 
 
 class Runtime:

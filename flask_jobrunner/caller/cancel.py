@@ -7,12 +7,14 @@ from flask_jobrunner.model.results import CancelResult, CancelStatus
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.signals import cancel_requested, job_finished, send
 
+from .prepare import check_actor
+
 TRIES = 10
 
 
 def cancel(runtime: Runtime, ref: int | str, *, actor: str | None = None) -> CancelResult:
     """See `JobRunner.cancel`."""
-    who = actor if actor is not None else runtime.hooks.current_actor()
+    who = check_actor(runtime, actor)
     for _ in range(TRIES):
         job = runtime.jobs.get(ref)
         if job is None:

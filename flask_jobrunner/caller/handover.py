@@ -17,6 +17,7 @@ from flask_jobrunner.model.results import LaunchStatus
 from flask_jobrunner.model.statuses import JobStatus, Reason
 from flask_jobrunner.model.words import REASON_WORDS
 from flask_jobrunner.protocol.command import child_environment, shim_command
+from flask_jobrunner.protocol.encoding import clean_text
 from flask_jobrunner.protocol.envelope import Envelope, dump_envelope
 from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.protocol.report import ReportError, parse_report
@@ -46,7 +47,7 @@ def launch_attempt(runtime: Runtime, job: Job, credential: str, *, wait: Wait) -
     """
     try:
         handle = _launch(runtime, job, credential)
-    except LaunchError as error:
+    except (LaunchError, OSError, ValueError) as error:
         text = str(error)
         return _known(job, lambda: _never_ran(runtime, job, text))
     seconds = runtime.config.ack_timeout if wait is True else float(wait)
@@ -97,16 +98,21 @@ def _known(job: Job, ask: Callable[[], Launched]) -> Launched:
         return ask()
     except (DatabaseAway, LockBusy) as error:
         raise LaunchUnknown(
-            f"Job {job.uuid} was committed and its process launched, but the database could not "
-            f"say whether it was claimed: {error} Ask jobs.get({job.uuid!r}) later.",
+            f"Job {job.uuid} was committed, but the database could not say what became of its "
+            f"launch: {error} Ask jobs.get({job.uuid!r}) later.",
             job.uuid,
         ) from error
 
 
-def _never_ran(runtime: Runtime, job: Job, text: str) -> Launched:
-    message = f"{REASON_WORDS[Reason.LAUNCH_FAILED]} {mask_text(text)}"
+def _never_ran(runtime: Runtime, job: Job, text: str, *, refused: str | None = None) -> Launched:
+    text = mask_text(clean_text(text), runtime.config.redact_keys)
+    why = REASON_WORDS.get(refused or "", REASON_WORDS[Reason.LAUNCH_FAILED])
     failed = runtime.jobs.fail_queued(
-        job.id, job.attempt, Reason.LAUNCH_FAILED, message=message, evidence={"error": text[:500]}
+        job.id,
+        job.attempt,
+        Reason.LAUNCH_FAILED,
+        message=f"{why} {text}",
+        evidence={"error": text[:500], "refused": refused},
     )
     if failed:
         tell_finished(runtime, job.uuid)
@@ -123,6 +129,8 @@ def _ended(runtime: Runtime, job: Job, handle: LaunchHandle) -> Launched:
             report = None
     if report is not None and settle_report(runtime, report):
         return _from_row(runtime, job)
+    if handle.refusal is not None:
+        return _never_ran(runtime, job, f"It refused: {handle.refusal}.", refused=handle.refusal)
     return _never_ran(runtime, job, "The process that watches it ended without a report.")
 
 

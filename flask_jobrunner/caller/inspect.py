@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -11,13 +10,13 @@ from flask_jobrunner.model.errors import InvalidPayload, JobNotFound
 from flask_jobrunner.model.records import Job, OwnedJob, Page
 from flask_jobrunner.model.results import StatusResult
 from flask_jobrunner.model.statuses import JobStatus
-from flask_jobrunner.protocol.encoding import decode_json
+from flask_jobrunner.protocol.checks import is_uuid
+from flask_jobrunner.protocol.encoding import clean_text, decode_json
 from flask_jobrunner.recovery.settle import settle_row
 from flask_jobrunner.repositories.listing import JobFilter
 from flask_jobrunner.runtime import Runtime
 
 LOG_LIMIT_MAX = 1000
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def check_ref(ref: object) -> int | str:
@@ -29,7 +28,7 @@ def check_ref(ref: object) -> int | str:
         raise InvalidPayload(f"A job is named by its uuid or id, not by a {type(ref).__name__}.")
     if isinstance(ref, int):
         return ref if 0 < ref < 2**63 else 0
-    return ref.lower() if _UUID.fullmatch(ref.lower()) else 0
+    return ref.lower() if is_uuid(ref.lower()) else 0
 
 
 def look_at(runtime: Runtime, ref: int | str) -> OwnedJob | None:
@@ -47,7 +46,9 @@ def status(
     if seen is None:
         return StatusResult(status="not_found", job=None, message="There is no such job.")
     limit = min(limit, LOG_LIMIT_MAX)
-    if after_seq is None:
+    if after_seq is not None and after_seq > seen.log_seq:
+        logs = []
+    elif after_seq is None:
         logs = runtime.logs.newest(seen.job.id, limit)
     else:
         logs = runtime.logs.after(seen.job.id, after_seq, limit)
@@ -78,9 +79,9 @@ def get(runtime: Runtime, ref: int | str) -> Job | None:
     return seen.job if seen is not None else None
 
 
-def get_many(runtime: Runtime, uuids: Iterable[str]) -> dict[str, Job]:
+def get_many(runtime: Runtime, refs: Iterable[int | str]) -> dict[str, Job]:
     """See `JobRunner.get_many`."""
-    return runtime.jobs.get_many(uuids)
+    return runtime.jobs.get_many([check_ref(ref) for ref in refs])
 
 
 def find(
@@ -103,13 +104,18 @@ def find(
             raise InvalidPayload(f"{one!r} is not a status; they are {', '.join(sorted(known))}.")
     narrow = JobFilter(
         status=statuses,
-        job_type=job_type,
-        owner=owner,
-        reference=reference,
-        actor=actor,
-        lock_key=lock_key,
+        job_type=_storable(job_type),
+        owner=_storable(owner),
+        reference=_storable(reference),
+        actor=_storable(actor),
+        lock_key=_storable(lock_key),
     )
     return runtime.listing.find(narrow, cursor=cursor, limit=limit)
+
+
+def _storable(text: str | None) -> str | None:
+    # What no database takes as text can be the value of no row either.
+    return None if text is None else clean_text(text)
 
 
 def wait_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -10,7 +11,13 @@ from flask import has_request_context, request
 from flask_jobrunner.handlers import Handler
 from flask_jobrunner.model.errors import ConfigError, InvalidPayload
 from flask_jobrunner.model.records import NewJob
-from flask_jobrunner.protocol.encoding import NotEncodable, clean_text, encode_json
+from flask_jobrunner.protocol.encoding import (
+    NotEncodable,
+    clean_text,
+    decode_strict,
+    encode_json,
+    safe_repr,
+)
 from flask_jobrunner.protocol.identity import uuid7
 from flask_jobrunner.repositories.place import network_filesystem
 from flask_jobrunner.runtime import Runtime
@@ -42,7 +49,7 @@ def prepare(
         title=_text("title", title, TITLE_MAX_BYTES) or handler.title,
         owner=_text("owner", owner, KEY_MAX_BYTES),
         reference=_text("reference", reference, KEY_MAX_BYTES),
-        actor=_text("actor", actor, KEY_MAX_BYTES) or runtime.hooks.current_actor(),
+        actor=check_actor(runtime, actor),
         lock_key=check_lock_key(lock_key),
         payload_json=encode_payload(runtime, handler, payload),
         queue_budget=budget,
@@ -70,6 +77,7 @@ def check_can_launch(runtime: Runtime) -> list[str]:
             f"The database file is on a network file system ({kind}), whose locks SQLite cannot "
             "rely on. Move it to a local disk, or use a database server."
         )
+    runtime.make_spool_dir()
     return runtime.command()
 
 
@@ -93,7 +101,9 @@ def encode_payload(runtime: Runtime, handler: Handler, payload: Any) -> str | No
         )
     except NotEncodable as error:
         raise InvalidPayload(f"The payload of {handler.job_type} was refused: {error}.") from error
-    check_payload(handler, payload)
+    # As the child will see it: what `payload=` takes here it takes there, and the caller's own
+    # mapping stays as it is.
+    check_payload(handler, decode_strict(text))
     return text
 
 
@@ -117,6 +127,20 @@ def check_lock_key(lock_key: object) -> str | None:
     if len(lock_key.encode()) > KEY_MAX_BYTES:
         raise InvalidPayload(f"lock_key must be at most {KEY_MAX_BYTES} bytes.")
     return lock_key
+
+
+def check_actor(runtime: Runtime, actor: object) -> str | None:
+    """Who acts: as given, else the host's or Flask-Login's answer."""
+    return _text("actor", actor, KEY_MAX_BYTES) or runtime.hooks.current_actor()
+
+
+def check_wait(wait: object) -> None:
+    """`wait` of a start: True, False, or a number of seconds."""
+    good = isinstance(wait, (bool, int, float)) and math.isfinite(wait) and wait >= 0
+    if not good:
+        raise InvalidPayload(
+            f"wait must be True, False or a number of seconds; it is {safe_repr(wait, 80)}."
+        )
 
 
 def _text(name: str, value: object, limit: int) -> str | None:

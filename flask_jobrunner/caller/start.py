@@ -19,7 +19,7 @@ from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.signals import job_created, send
 
 from .handover import Wait, launch_attempt
-from .prepare import check_can_launch, prepare
+from .prepare import check_can_launch, check_wait, prepare
 
 log = logging.getLogger("flask_jobrunner")
 
@@ -38,6 +38,7 @@ def start(
     session: Any = None,
 ) -> StartResult:
     """See `JobRunner.start`."""
+    check_wait(wait)
     handler = runtime.handlers.find(job_type)
     credential = None if session is not None else new_credential()
     window = runtime.config.claim_window * (1 if credential else MINT_GRACE)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Insert, case, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Insert, case, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
@@ -175,13 +175,16 @@ class JobRepository:
         """The job that holds this lock key now."""
         return self._one(self._database.tables.jobs.c.active_lock_key == hash_lock_key(lock_key))
 
-    def get_many(self, uuids: Iterable[str]) -> dict[str, Job]:
-        """The jobs there are among these, by uuid."""
-        wanted, found = list(uuids), dict[str, Job]()
+    def get_many(self, refs: Iterable[int | str]) -> dict[str, Job]:
+        """The jobs there are among these ids and uuids, by uuid."""
+        jobs, wanted, found = self._database.tables.jobs, list(refs), dict[str, Job]()
         for start in range(0, len(wanted), 500):
-            statement = select_jobs(self._database).where(
-                self._database.tables.jobs.c.job_uuid.in_(wanted[start : start + 500])
+            part = wanted[start : start + 500]
+            is_one = or_(
+                jobs.c.job_uuid.in_([ref for ref in part if isinstance(ref, str)]),
+                jobs.c.id.in_([ref for ref in part if isinstance(ref, int)]),
             )
+            statement = select_jobs(self._database).where(is_one)
             rows = self._database.rows(statement)
             found.update({row["job_uuid"]: to_job(row) for row in rows})
         return found
