@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from flask import Flask, Response, make_response, request, url_for
 from jinja2 import Environment, StrictUndefined
@@ -25,6 +24,7 @@ from flask_jobrunner.runtime import current_runtime
 from . import access
 from . import format as formatting
 
+TEMPLATES = "jobrunner_templates"
 FRAGMENT_HEADER = "X-Jobrunner-Fragment"
 OOB = Markup(' hx-swap-oob="true"')
 HTMX_CONFIG = json.dumps(
@@ -40,8 +40,6 @@ HTMX_CONFIG = json.dumps(
     }
 )
 STATIC = Path(__file__).parent.parent / "static"
-
-_environments: WeakKeyDictionary[Flask, Environment] = WeakKeyDictionary()
 
 
 def page(template: str, status: int = 200, **context: Any) -> Response:
@@ -67,9 +65,9 @@ def render(template: str, **context: Any) -> str:
     """The text of a template, in `now` (the time of reading) and the configured zone."""
     runtime = current_runtime()
     app = runtime.app
-    environment = _environments.get(app)
+    environment: Environment | None = app.extensions.get(TEMPLATES)
     if environment is None:
-        environment = _environments[app] = make_environment(app)
+        environment = app.extensions[TEMPLATES] = make_environment(app)
     now = context.pop("now", None) or datetime.now(UTC)
     zone = runtime.config.timezone
     values = {
