@@ -13,16 +13,16 @@ PYTEST  := -m pytest -n $(WORKERS)
 TESTS   := tests --ignore=tests/packaging
 CODE    := flask_jobrunner tests demo_app benchmarks scripts migrations
 
-.PHONY: demo test check fix bench screenshots test-matrix test-lowest wheel-test services clean
+.PHONY: demo test check fix bench screenshots test-matrix test-lowest wheel-test services compiled clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m demo_app
 
-test: $(VENV)/.all services
+test: $(VENV)/.all services compiled
 	$(BIN)/python $(PYTEST) $(TESTS)
 
-check: $(VENV)/.all services
+check: $(VENV)/.all services compiled
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
@@ -57,6 +57,10 @@ wheel-test: $(VENV)/.all
 
 services:
 	@scripts/install-test-services.sh
+
+# Tests start hundreds of processes: without bytecode each would compile the package anew.
+compiled: $(VENV)/.all
+	@$(BIN)/python -m compileall -q flask_jobrunner demo_app tests
 
 clean:
 	rm -rf .venv .venv-* build dist htmlcov .coverage .coverage.* \
