@@ -10,6 +10,8 @@ import pytest
 
 from flask_jobrunner import JobRunner
 from flask_jobrunner.cli import follow
+from flask_jobrunner.model.errors import DatabaseAway
+from flask_jobrunner.model.records import LogLine
 from tests.helpers.commands import Commands
 from tests.helpers.waiting import eventually
 from tests.host_acts import script
@@ -165,3 +167,41 @@ def test_colours_of_a_job_reach_a_terminal_and_nothing_else_does(
     assert "red\\x1b[2J\\x1b]0;owned\\x07 end\n" in piped
     assert "\x1b" not in piped
     assert "\x1b[31mred\\x1b[2J\\x1b]0;owned\\x07 end\x1b[0m\n" in terminal.seen
+
+
+def test_following_outlasts_a_database_that_is_away_for_a_moment(
+    commands: Commands, numbered: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "LAST_WORDS_WITHIN", timedelta(0))
+    monkeypatch.setattr(follow, "PAUSES", (0.01, 0.01))
+    logs = commands.app.extensions["jobrunner"].logs
+    read, asked = logs.after, []
+
+    def flaky(job_id: int, seq: int, limit: int) -> list[LogLine]:
+        asked.append(seq)
+        if len(asked) in (2, 3):
+            raise DatabaseAway("The database could not be reached.")
+        return list(read(job_id, seq, limit))
+
+    monkeypatch.setattr(logs, "after", flaky)
+    lines = commands("logs", 1, "-f").out.splitlines()
+
+    assert len(lines) == 2502
+    assert lines.count("line 1000") == lines.count("line 1001") == 1
+
+
+def test_following_gives_up_when_the_database_stays_away(
+    commands: Commands, numbered: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "OUTAGE", 0.05)
+    monkeypatch.setattr(follow, "PAUSES", (0.01, 0.01))
+    logs = commands.app.extensions["jobrunner"].logs
+
+    def away(*_: int) -> list[LogLine]:
+        raise DatabaseAway("The database could not be reached.")
+
+    monkeypatch.setattr(logs, "after", away)
+    answer = commands("logs", 1, "-f")
+
+    assert answer.exit_code == 69
+    assert answer.err == "Error: The database could not be reached.\n"
