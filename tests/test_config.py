@@ -67,6 +67,8 @@ BAD: list[tuple[str, Any]] = [
     ("LEASE", 1e12),
     ("REVISION", 1.1),
     ("REVISION", "r" * 256),
+    ("REVISION", "a\0b"),
+    ("REVISION", "caf\udce9"),
     ("INSTANCE", ""),
     ("INSTANCE", "i" * 256),
     ("PAYLOAD_MAX_BYTES", 0),
@@ -75,6 +77,8 @@ BAD: list[tuple[str, Any]] = [
     ("LOG_CHUNK_MAX_BYTES", 3),
     ("LOG_MAX_BYTES", True),
     ("BASE_URL", "shop.example.org"),
+    ("BASE_URL", "https://shop.example.org/?a=1"),
+    ("BASE_URL", "https://shop.example.org/#top"),
     ("REDACT_KEYS", "password"),
     ("TRUSTED_ORIGINS", ["ops.example.org"]),
     ("TRUSTED_ORIGINS", ["https://ops.example.org/path"]),
@@ -151,6 +155,9 @@ def test_settings_are_frozen() -> None:
     """Read once: a later change has no effect, and cannot be made."""
     with pytest.raises(AttributeError):
         load().lease = 3  # type: ignore[misc]  # what must not work
+    for handlers in ({"a.b": "shop.jobs:build"}, ["shop.jobs"]):
+        with pytest.raises(TypeError):
+            load(HANDLERS=handlers).handlers["c.d"] = "x"  # type: ignore[index]  # the same
 
 
 def test_the_digest_tells_what_a_child_must_share() -> None:

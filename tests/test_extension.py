@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import types
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,62 @@ def test_a_bad_budget_is_refused_where_it_is_written(name: str, budget: Any) -> 
     """Not when the first job runs."""
     with pytest.raises(ConfigError, match=name):
         JobRunner().handler("a.b", **{name: budget})
+
+
+@pytest.mark.parametrize("title", ["x" * 256, "a\0b", 7])
+def test_a_title_that_no_row_could_hold_is_refused_where_it_is_written(title: Any) -> None:
+    """Not when the first job starts."""
+    with pytest.raises(ConfigError, match="title"):
+        JobRunner().handler("a.b", title=title)
+
+
+def test_engine_options_stay_with_their_bind(tmp_path: Path) -> None:
+    """As Flask-SQLAlchemy has it: the default bind's options are for another driver, maybe."""
+    app = make_app(
+        tmp_path,
+        JOBRUNNER_BIND_KEY="jobs",
+        SQLALCHEMY_ENGINE_OPTIONS={"connect_args": {"sslmode": "require"}},
+        SQLALCHEMY_BINDS={"jobs": f"sqlite:///{tmp_path / 'jobs.sqlite'}"},
+    )
+    app.config["SQLALCHEMY_DATABASE_URI"] = "postgresql+psycopg://nobody@nowhere.test/shop"
+    db, jobs = SQLAlchemy(), JobRunner()
+    db.init_app(app)
+    jobs.init_app(app, db)
+
+    with app.app_context():
+        db.create_all("jobs")
+        assert jobs.find().jobs == []
+
+
+@pytest.mark.parametrize("bind_key", [None, "jobs"])
+@pytest.mark.parametrize("where", ["constructor", "config"])
+def test_engine_options_of_the_host_are_taken_over(
+    tmp_path: Path, where: str, bind_key: str | None
+) -> None:
+    """Wherever Flask-SQLAlchemy takes them from."""
+    made, url = list[str](), f"sqlite:///{tmp_path / 'jobs.sqlite'}"
+
+    def creator() -> sqlite3.Connection:
+        made.append(where)
+        return sqlite3.connect(tmp_path / "jobs.sqlite", check_same_thread=False)
+
+    options: dict[str, Any] = {"creator": creator}
+    app = make_app(tmp_path, JOBRUNNER_BIND_KEY=bind_key)
+    in_config = options if where == "config" else {}
+    if bind_key is None:
+        app.config |= {"SQLALCHEMY_DATABASE_URI": url, "SQLALCHEMY_ENGINE_OPTIONS": in_config}
+    else:
+        app.config["SQLALCHEMY_BINDS"] = {"jobs": {"url": url, **in_config}}
+    db = SQLAlchemy(engine_options=options if where == "constructor" else {})
+    db.init_app(app)
+    jobs = JobRunner()
+    jobs.init_app(app, db)
+
+    with app.app_context():
+        db.create_all(bind_key)
+        made.clear()
+        assert jobs.find().jobs == []
+    assert made == [where]
 
 
 def test_a_missing_bind_says_which(tmp_path: Path) -> None:

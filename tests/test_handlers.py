@@ -158,3 +158,13 @@ def test_a_path_that_leads_nowhere_says_so(
     with pytest.raises(HandlerError, match="cannot be imported") as caught:
         registry.resolve("a.b")
     assert caught.value.reason_code == Reason.HANDLER_NOT_IMPORTABLE
+
+
+def test_two_paths_for_one_job_type_are_a_mistake(registry: HandlerRegistry) -> None:
+    """Two applications that share one object may not take each other's handler away."""
+    registry.add_path("a.b", "shop.jobs:build")
+    registry.add_path("a.b", "shop.jobs:build")
+
+    with pytest.raises(ConfigError, match=r"shop\.jobs:build.*admin\.jobs:build"):
+        registry.add_path("a.b", "admin.jobs:build")
+    assert registry.find("a.b").path == "shop.jobs:build"
