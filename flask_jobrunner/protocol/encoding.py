@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import reprlib
 from collections.abc import Callable
 from typing import Any
 
@@ -43,10 +44,17 @@ def clip_bytes(text: str, limit: int) -> str:
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
+# Few levels, since containers that share others may hold more values than there are atoms.
+_shortened = reprlib.Repr()
+_shortened.maxlevel = 6
+_shortened.maxdict = _shortened.maxlist = _shortened.maxtuple = _shortened.maxset = 50
+_shortened.maxstring = _shortened.maxother = _shortened.maxlong = 4000
+
+
 def safe_repr(value: object, limit: int = 2000) -> str:
-    """`repr(value)`, cleaned and clipped; never raises."""
+    """`repr(value)`, cleaned and clipped; never raises, and takes no time for a huge value."""
     try:
-        text = repr(value)
+        text = repr(value[:limit]) if type(value) is str else _shortened.repr(value)
     except BaseException as error:  # noqa: BLE001 - a repr may do anything
         text = f"<{type(value).__qualname__} whose repr raised {type(error).__name__}>"
     return clip_bytes(clean_text(text), limit)

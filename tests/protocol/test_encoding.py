@@ -322,3 +322,11 @@ def test_safe_repr_never_raises_and_is_bounded() -> None:
     assert safe_repr(Hostile()) == "<Hostile whose repr raised KeyboardInterrupt>"
     assert len(safe_repr("x" * 10_000, 100)) == 100
     assert safe_repr("\ud800\0").isascii()
+    assert safe_repr({"a": [1, "b"]}) == "{'a': [1, 'b']}"
+    assert safe_repr(1 << 20_000).startswith("<int whose repr raised")
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("value", [doubled(28), in_itself(), nested(100_000), ["x"] * 10**6])
+def test_safe_repr_of_a_huge_value_is_quick(value: Any) -> None:
+    assert 0 < len(safe_repr(value)) <= 2000
