@@ -169,6 +169,7 @@ def last_line(outcome: Outcome) -> NewLine:
     text = STATUS_WORDS[status]
     if outcome.reason:
         text += f" ({outcome.reason})"
-    if outcome.error_message and status != JobStatus.CANCELLED:
-        text += f": {outcome.error_message.splitlines()[0][:500]}" if outcome.error_message else ""
+    told = (outcome.error_message or "").strip().split("\n", 1)[0][:500]
+    if told and status != JobStatus.CANCELLED:
+        text += f": {told}"
     return NewLine(message=text, level=level)
