@@ -85,6 +85,7 @@ class Capture:
         self._poll = select.poll
         self._reading = allocate_lock()
         self._held: dict[str, bytes | None] = {}
+        self._seen_at: int | None = None
         self._pause = Alarm()
         self._stopped = False
         self._logbook: Logbook | None = None
@@ -129,23 +130,24 @@ class Capture:
             self._hand_over(self._parser.close(self._clock.now()))
 
     def _loop(self) -> None:
-        since: float | None = None
         while not self._stopped:
             self._restore_pipes()
             gathered = self._gathered()
             if not gathered:
-                since = None
                 self._wait_for_output()
-            elif since is None:
-                since = self._clock.monotonic()
-            # The last words before a crash must not be on their way through this process yet.
-            waited = since is not None and self._clock.monotonic() - since >= GATHER_SECONDS
-            if gathered >= GATHERED_BYTES or (gathered and waited and self._ready()):
-                since = None
+            elif self._seen_at is None:
+                self._seen_at = self._clock.now()
+            if gathered >= GATHERED_BYTES or (gathered and self._has_waited and self._ready()):
                 self._read_all()
                 self._ring.ring()
             if gathered < GATHERED_BYTES:
                 self._pause.wait(_TICK)
+
+    @property
+    def _has_waited(self) -> bool:
+        # The last words before a crash must not be on their way through this process yet.
+        seen = self._seen_at
+        return seen is not None and self._clock.now() - seen >= GATHER_SECONDS * 1_000_000
 
     def _restore_pipes(self) -> None:
         for pipe, number in zip(self._pipes.values(), (1, 2), strict=True):
@@ -166,8 +168,12 @@ class Capture:
         for pipe in watched:
             if pipe.is_ours():
                 poll.register(pipe.number, select.POLLIN)
-        poll.poll(500)
+        events = [number for number, _ in poll.poll(500)]
+        self._seen_at = self._clock.now() if events else None
         with self._reading:
+            if self._control.fd.number in events:
+                # Also to learn that it has ended: a hung-up pipe would wake us for ever.
+                self._feed_drained()
             self._hand_over(self._parser.idle(self._clock.now()))
 
     def _read_all(self) -> bool:
@@ -184,9 +190,10 @@ class Capture:
 
     def _feed_held(self) -> bool:
         held, self._held = self._held, {}
+        at, self._seen_at = self._seen_at or self._clock.now(), None
         for name, data in held.items():
             if data:
-                self._hand_over(self._parser.feed(name, data, self._clock.now()))
+                self._hand_over(self._parser.feed(name, data, at))
         return any(held.values())
 
     def _feed_drained(self) -> bool:

@@ -112,10 +112,14 @@ class OutputParser:
         self._frames = _FrameReader(nonce)
         self._mask = mask
         self._chunk_bytes = chunk_bytes
+        self._latest = 0
         self._texts = {stream: _Text(chunk_bytes, step_key) for stream in ("stdout", "stderr")}
 
     def feed(self, stream: str, data: bytes, at: int | None) -> list[NewLine]:
-        """The lines that `data` completes. `at` (microseconds) is the time of raw text."""
+        """The lines that `data` completes.
+
+        `at` (microseconds) is the time of raw text; what follows a record is never older than it.
+        """
         lines: list[NewLine] = []
         for kind, part in self._frames.split(stream, data):
             if kind == "text":
@@ -147,6 +151,7 @@ class OutputParser:
                 text.waits_since = at
             return []
         text.waits_since = at if text.waiting else None
+        at = None if at is None else max(at, self._latest)
         step_key = text.step_key
         return [NewLine(m, "info", stream, step_key, None, at) for m in self._masked(messages)]
 
@@ -170,6 +175,8 @@ class OutputParser:
         level, kept_as = str(record.get("l")), str(record.get("s", ""))
         message = clean_text(unify_newlines(str(record.get("m", ""))))
         when = record.get("t")
+        if isinstance(when, int):
+            self._latest = max(self._latest, when)
         line = NewLine(
             message,
             level if level in _LEVELS else "info",

@@ -122,6 +122,16 @@ def test_a_step_marks_what_comes_after_it_on_its_stream() -> None:
     assert keys == ["boot", "load", "boot", "load", None]
 
 
+def test_text_after_a_record_is_not_older_than_it() -> None:
+    (frame,) = dump_record(NONCE, NewLine("record", at=50))
+    lines = OutputParser(NONCE).feed("stdout", b"before\n" + frame + b"after\n", 20)
+    assert [(line.message, line.at) for line in lines] == [
+        ("before", 20),
+        ("record", 50),
+        ("after", 50),
+    ]
+
+
 def test_an_unfinished_line_is_shown_after_a_while_and_its_end_makes_no_empty_row() -> None:
     parser = OutputParser(NONCE)
     assert feed(parser, b"working", at=0) == []
