@@ -54,10 +54,10 @@ class EventRepository:
         self._database = database
 
     def of(self, job_id: int, limit: int = 500) -> list[Event]:
-        """The job's events, oldest first."""
+        """The job's events, oldest first; of a very long history the newest `limit`."""
         events = self._database.tables.events
-        statement = select(events).where(events.c.job_id == job_id).order_by(events.c.id)
-        return [to_event(row) for row in self._database.rows(statement.limit(limit))]
+        statement = select(events).where(events.c.job_id == job_id).order_by(events.c.id.desc())
+        return [to_event(row) for row in self._database.rows(statement.limit(limit))][::-1]
 
     def was_claimed(self, job_id: int, attempt: int) -> bool:
         """Whether this very attempt was claimed, whatever the row says by now."""

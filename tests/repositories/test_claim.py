@@ -80,6 +80,18 @@ def test_each_clause_refuses_by_itself(
     assert everything(store) == dump
 
 
+@pytest.mark.parametrize("status", ["running", "cancel_requested", "failed", "lost"])
+def test_a_status_refuses_by_itself(store: Store, status: str) -> None:
+    """Even if a credential had been left on the row."""
+    job = queue(store)
+    ended = None if status in {"running", "cancel_requested"} else 1
+    change(store, job.id, status=status, finished_at=ended)
+    dump = everything(store)
+    assert dump["jobrun_jobs"][0]["worker_token_hash"] is not None
+    assert try_claim(store, job) is None
+    assert everything(store) == dump
+
+
 def test_a_pinned_job_and_its_revision(store: Store) -> None:
     job = queue(store, revision="r1")
     assert try_claim(store, job, revision="r1") is not None

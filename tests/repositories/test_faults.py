@@ -123,7 +123,6 @@ class Driver:
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store = store
         self.raised = 0
-        self.statements: list[str] = []
         self._errors: list[tuple[str, Callable[[], Exception]]] = []
         dialect = store.database.engine.dialect
         self._commit = dialect.do_commit
@@ -134,8 +133,7 @@ class Driver:
         """`where` is part of a statement, or `before commit`, or `after commit`."""
         self._errors += [(where, error)] * times
 
-    def on_execute(self, _c: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        self.statements.append(statement)
+    def on_execute(self, _cursor: Any, statement: str, *_: Any) -> None:
         self._meet(statement)
 
     def _do_commit(self, connection: Any) -> None:
@@ -155,10 +153,13 @@ class Driver:
 def driver(store: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Faults on the way to the database; reading what is there meets none once they are used."""
     found = Driver(store, monkeypatch)
-    engine = store.database.engine
-    sa.event.listen(engine, "before_cursor_execute", found.on_execute)
+    dialect = store.database.engine.dialect
+    names = ("do_execute", "do_executemany", "do_execute_no_params")
+    for name in names:
+        sa.event.listen(dialect, name, found.on_execute)
     yield found
-    sa.event.remove(engine, "before_cursor_execute", found.on_execute)
+    for name in names:
+        sa.event.remove(dialect, name, found.on_execute)
 
 
 # Each unit: made ready before the fault, then done under it; what the database must hold after.

@@ -120,7 +120,9 @@ def test_an_end_is_found_behind_a_long_history(store: Store) -> None:
     end = store.events.end_of(won.fence.job_id, 1)
     assert end is not None
     assert end.reason == "handler_raised"
-    assert len(store.events.of(won.fence.job_id)) == 500
+    shown = store.events.of(won.fence.job_id)
+    assert len(shown) == 500
+    assert [event.action for event in shown[-2:]] == ["note 599", "finish"]
 
 
 # -- lists ------------------------------------------------------------------------------------
