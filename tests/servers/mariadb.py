@@ -75,12 +75,14 @@ def start() -> MariaDB:
     install, mariadbd = found
     directory = process.private_directory("my")
     data, log = directory / "data", directory / "log"
-    prepare: list[str | Path] = [install, "--no-defaults", f"--datadir={data}", "--skip-test-db"]
+    # In a shared folder the temporary tables of two servers that start at once have one name.
+    places = (f"--datadir={data}", f"--tmpdir={directory}")
+    prepare: list[str | Path] = [install, "--no-defaults", *places, "--skip-test-db"]
     process.run([*prepare, "--auth-root-authentication-method=normal"], log=log)
     port, server = process.on_free_port(
         lambda port: process.start(
             [
-                *(mariadbd, "--no-defaults", f"--datadir={data}", f"--port={port}"),
+                *(mariadbd, "--no-defaults", *places, f"--port={port}"),
                 *(f"--socket={directory / 's'}", f"--pid-file={directory / 'pid'}"),
                 *SETTINGS,
             ],
