@@ -272,6 +272,23 @@ def test_a_row_that_moves_while_it_is_judged_is_looked_at_again(
     assert status_of(runtime, won.fence.job_id) == ("cancelled", None)
 
 
+def test_a_row_that_never_stands_still_is_left_to_the_next_who_tries(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No receipt then, and no endless loop."""
+    won, tries = start(runtime), list[bool]()
+
+    def overtaken(*_: Any, **__: Any) -> bool:
+        tries.append(True)
+        return False
+
+    monkeypatch.setattr(runtime.endings, "end_dead", overtaken)
+    assert not settle_report(runtime, report(won))
+    assert 1 < len(tries) < 10
+    monkeypatch.undo()
+    assert settle_report(runtime, report(won))
+
+
 def test_a_report_waits_while_the_database_is_away(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:

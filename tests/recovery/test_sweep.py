@@ -11,12 +11,13 @@ import sqlalchemy as sa
 
 from flask_jobrunner.model.errors import DatabaseAway, LockBusy
 from flask_jobrunner.model.records import Claim, OwnedJob
+from flask_jobrunner.protocol.report import dump_report
 from flask_jobrunner.recovery import sweep as module
 from flask_jobrunner.recovery.settle import settle_row
 from flask_jobrunner.recovery.sweep import Sweeper, sweep_once
 from flask_jobrunner.recovery.verdict import lost
 from flask_jobrunner.runtime import Runtime
-from tests.helpers.reports import heard
+from tests.helpers.reports import heard, report
 from tests.helpers.stores import (
     DEAD,
     ELSEWHERE,
@@ -243,21 +244,31 @@ def test_a_renewal_between_read_and_write_saves_the_job(
     assert signals == []
 
 
+@pytest.mark.parametrize("where", ["active_ids", "settle_row", "settle_report"])
 def test_while_the_database_was_away_nobody_watched(
-    runtime: Runtime, sweeper: Sweeper, clock: Monotonic, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime,
+    sweeper: Sweeper,
+    clock: Monotonic,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
 ) -> None:
     """Its owner could not have renewed either."""
-    unseen(runtime)
+    won = unseen(runtime)
     sweeper.sweep()
     clock.now += 10
 
     def away(*_: Any) -> Any:
         raise DatabaseAway("gone")
 
+    told = report(uuid=won.owned.job.uuid, attempt=7)
+    path = runtime.make_spool_dir() / f"{told.uuid}.7.json"
     with monkeypatch.context() as patch:
-        patch.setattr(runtime.listing, "active_ids", away)
+        patch.setattr(runtime.listing if where == "active_ids" else module, where, away)
+        if where == "settle_report":
+            path.write_bytes(dump_report(told))
         with pytest.raises(DatabaseAway):
             sweeper.sweep()
+    assert path.exists() == (where == "settle_report")
     assert not sweeper.has_candidates
     clock.now += 10
     assert sweeper.sweep().moved == {}
