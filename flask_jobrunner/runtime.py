@@ -67,7 +67,9 @@ class Hooks:
 
     def current_scope(self) -> str | None:
         """The owner to whom reads are restricted now; None restricts nothing."""
-        return self.scope() if self.scope is not None else None
+        scope = self.scope() if self.scope is not None else None
+        # As text that can be compared with a column: an id of a user may be a number.
+        return None if scope is None else clean_text(str(scope))
 
 
 def _login_user() -> str | None:

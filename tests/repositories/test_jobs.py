@@ -8,9 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from flask_jobrunner.model.errors import LockBusy
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.protocol.envelope import hash_credential
 from flask_jobrunner.protocol.identity import uuid7
+from flask_jobrunner.repositories import database
 from tests.helpers.stores import (
     CREDENTIAL,
     Store,
@@ -121,6 +123,21 @@ def test_fifty_at_once_and_one_row(store: Store) -> None:
     assert len(rows["jobrun_jobs"]) == 1
     assert len(rows["jobrun_events"]) == 1
     assert_sound(store)
+
+
+def test_a_key_that_an_open_transaction_is_taking_is_busy_and_not_waited_for_without_end(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a host has started one with `session=` and has not committed yet."""
+    monkeypatch.setattr(database, "BUSY_TIMEOUT", 1.0)
+    impatient = open_store(store.url)
+    with store.database.engine.begin() as host:
+        store.jobs.add_in(host, new_job(lock_key="k", credential_hash=None))
+        with pytest.raises(LockBusy):
+            impatient.jobs.add(new_job(lock_key="k"))
+        host.rollback()
+    assert impatient.jobs.add(new_job(lock_key="k")) is not None
+    assert len(everything(store)["jobrun_jobs"]) == 1
 
 
 def test_jobs_without_a_lock_key_never_meet(store: Store) -> None:
