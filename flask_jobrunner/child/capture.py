@@ -13,7 +13,7 @@ import select
 import sys
 import termios
 from _thread import allocate_lock
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from json import JSONDecoder, JSONEncoder
 
@@ -73,12 +73,12 @@ class Capture:
         control_rest: bytes,
         *,
         chunk_bytes: int,
-        mask: Callable[[str], str],
+        redact_keys: Iterable[str] | None,
         clock: Clock,
     ) -> None:
         self.nonce = new_nonce()
         self._clock = clock
-        self._parser = OutputParser(self.nonce, chunk_bytes, mask=mask)
+        self._parser = OutputParser(self.nonce, chunk_bytes, redact_keys=redact_keys)
         self._control = ControlReader(standing.control, control_rest)
         self._pipes = _open_pipes(standing)
         self._writers = private_copy(1), private_copy(2)

@@ -14,8 +14,8 @@ from flask.ctx import RequestContext
 from flask_jobrunner.model.errors import JobCancelled, OwnershipLost
 from flask_jobrunner.model.records import Claim, NewLine, Progress
 from flask_jobrunner.model.statuses import StopReason
-from flask_jobrunner.protocol.encoding import clean_text, encode_json, safe_repr
-from flask_jobrunner.protocol.output import split_chunks, unify_newlines
+from flask_jobrunner.protocol.encoding import clean_text, encode_json, safe_repr, split_chunks
+from flask_jobrunner.protocol.output import unify_newlines
 
 from .steady import Clock, Owner
 

@@ -6,7 +6,6 @@ Everything here may run twice, at once, or after the fact: each write names what
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 from flask import has_request_context, request
@@ -56,7 +55,7 @@ def _record(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
     values, lines = attempt_values(report), list[NewLine]()
     if job.status in OWNED:
         # Of an earlier attempt: its last words must not come between the lines of this one.
-        words = {"last_words": last_words(runtime, report)}
+        words = {"last_words": last_words(report)}
         values["evidence_json"] = json.dumps(report.evidence() | words)
     else:
         lines = last_output(runtime, report)
@@ -77,7 +76,7 @@ def _end_unclaimed(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
     code = report.refused or reason
     message = REASON_WORDS.get(code, REASON_WORDS[reason])
     message += f" The process: {autopsy(report.evidence())}."
-    words = last_words(runtime, report)
+    words = last_words(report)
     if words:
         message += f" Its last words:\n{words}"
     ended = runtime.jobs.fail_queued(
@@ -110,8 +109,11 @@ def attempt_values(report: EndReport) -> dict[str, Any]:
 
 def last_output(runtime: Runtime, report: EndReport) -> list[NewLine]:
     """The output that the child had written and nobody had stored yet, as lines."""
-    mask = partial(mask_text, keys=runtime.config.redact_keys)
-    parser = OutputParser(report.nonce, runtime.config.log_chunk_max_bytes, mask=mask)
+    parser = OutputParser(
+        report.nonce,
+        runtime.config.log_chunk_max_bytes,
+        redact_keys=runtime.config.redact_keys,
+    )
     now, lines = runtime.database.clock(), list[NewLine]()
     stdout, stderr = report.output()
     for stream, data, dropped in (
@@ -131,12 +133,11 @@ def last_output(runtime: Runtime, report: EndReport) -> list[NewLine]:
     return lines
 
 
-def last_words(runtime: Runtime, report: EndReport) -> str:
+def last_words(report: EndReport) -> str:
     """The end of what an unclaimed child printed, with secrets masked."""
     stdout, stderr = report.output()
     parts = [data[-LAST_WORDS_BYTES:].decode("utf-8", "replace") for data in (stdout, stderr)]
-    text = "\n".join(part.strip() for part in parts if part.strip())
-    return mask_text(clean_text(text), runtime.config.redact_keys)
+    return mask_text(clean_text("\n".join(part.strip() for part in parts if part.strip())))
 
 
 def tell_finished(runtime: Runtime, uuid: str) -> None:
@@ -159,10 +160,9 @@ def settle_row(runtime: Runtime, ref: int | str) -> OwnedJob | None:
     seen = runtime.jobs.owned(ref)
     if seen is None or not seen.job.is_active:
         return seen
-    if expire_queued(runtime, seen):
-        tell_finished(runtime, seen.job.uuid)
-    elif not _settle_owner(runtime, seen):
+    if not (expire_queued(runtime, seen) or _settle_owner(runtime, seen)):
         return seen
+    tell_finished(runtime, seen.job.uuid)
     return runtime.jobs.owned(seen.job.id)
 
 
@@ -190,10 +190,7 @@ def _end_gone(runtime: Runtime, seen: OwnedJob, *, ended: int = 0) -> bool:
         "report": None,
         "leftovers_ended": ended,
     }
-    done = runtime.endings.end_dead(seen, verdict(seen, evidence))
-    if done:
-        tell_finished(runtime, seen.job.uuid)
-    return done
+    return runtime.endings.end_dead(seen, verdict(seen, evidence))
 
 
 def _end_leftovers(worker: Identity) -> int:

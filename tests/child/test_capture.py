@@ -43,9 +43,7 @@ class Rig:
         monkeypatch.setattr(captures, "private_copy", self._copy)
         monkeypatch.setattr(captures, "_open_pipes", self._pipes)
         standing = Standing(control=PrivateFd(control_r), ack=None, output=None, errors=None)
-        self.capture = Capture(
-            standing, b"", chunk_bytes=1000, mask=lambda text: text, clock=Clock()
-        )
+        self.capture = Capture(standing, b"", chunk_bytes=1000, redact_keys=None, clock=Clock())
         self.book = Logbook(limit=1 << 30, clock=Clock(), ring=self.ring)
         self.sink = self.capture.sink(self.book)
 
@@ -320,7 +318,7 @@ from flask_jobrunner.child.logbook import Logbook
 from flask_jobrunner.child.steady import Alarm, Clock
 kept = os.dup(1)
 standing = Standing(control=PrivateFd(0), ack=None, output=None, errors=None)
-capture = Capture(standing, b"", chunk_bytes=100, mask=str, clock=Clock())
+capture = Capture(standing, b"", chunk_bytes=100, redact_keys=None, clock=Clock())
 book = Logbook(limit=1 << 20, clock=Clock(), ring=Alarm())
 capture.start(book, capture.collect)
 assert capture.is_captured(1) and capture.is_captured(2) and not capture.is_captured(kept)
