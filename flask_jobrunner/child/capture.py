@@ -86,6 +86,8 @@ class Capture:
         self._reading = allocate_lock()
         self._held: dict[str, bytes | None] = {}
         self._seen_at: int | None = None
+        self._taken = 0
+        self._held_up = 0.0
         self._pause = Alarm()
         self._stopped = False
         self._logbook: Logbook | None = None
@@ -127,12 +129,21 @@ class Capture:
         return True
 
     def drain(self) -> None:
-        """Read until both pipes are empty and stop: other processes may hold them open."""
-        give_up = self._clock.monotonic() + _DRAIN_SECONDS
+        """Read until both pipes are empty and stop: other processes may hold them open.
+
+        What is in the pipes by now is read however long the database takes; what others still
+        write, only for a while.
+        """
         self._stopped = True
         self._restore_pipes()
-        while self._read_all() and self._clock.monotonic() < give_up:
+        certain = self._taken + sum(map(_unread, self._pipes.values()))
+        give_up = self._clock.monotonic() + _DRAIN_SECONDS
+        while self._read_all():
+            if self._taken >= certain and self._clock.monotonic() - self._held_up >= give_up:
+                break
             if self._control.is_behind:
+                if self._clock.monotonic() - self._held_up >= give_up:
+                    break
                 self._pause.wait(_TICK)
         with self._reading:
             self._feed_held()
@@ -195,6 +206,7 @@ class Capture:
         self._feed_drained()
         if not self._held and not self._control.is_behind:
             self._held = {name: pipe.read(READ_BYTES) for name, pipe in self._pipes.items()}
+            self._taken += sum(len(data) for data in self._held.values() if data)
         # The parent may have begun to drain while this thread was stuck in these two reads.
         drained = self._feed_drained()
         if self._control.is_behind:
@@ -217,7 +229,9 @@ class Capture:
 
     def _hand_over(self, lines: list[NewLine]) -> None:
         if lines and self._logbook is not None:
+            before = self._clock.monotonic()
             self._logbook.add(lines)
+            self._held_up += self._clock.monotonic() - before
 
 
 class ControlReader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from flask_jobrunner.model.records import NewLine, Progress
 from flask_jobrunner.model.words import size
@@ -13,11 +13,13 @@ from .steady import Alarm, Clock
 
 BUFFER_BYTES = 16 << 20
 """Memory that waiting lines may take, their objects included."""
-BATCH_BYTES = 4 << 20
-BATCH_ROWS = 8000
+BATCH_BYTES = 8 << 20
+BATCH_ROWS = 20_000
 PATIENCE = 10.0
 """Seconds for which output is held up while nothing at all gets written; then lines are dropped.
 A handler may hold the very lock that the writer waits for: waiting for ever would never end."""
+HOLD_SECONDS = 1.0
+"""For so long the parent is told, again and again, that output waits on purpose."""
 LINE_BYTES = 8
 """What a line counts towards the limit beside its text."""
 _OBJECTS = 120
@@ -42,12 +44,20 @@ class Logbook:
     """Filled by whoever reads output, emptied by the one writer.
 
     `limit` is JOBRUNNER_LOG_MAX_BYTES: past it one line says so, and later ones are not kept.
+    `hold` is called while output is held up, with the seconds for which it may be.
     """
 
     def __init__(
-        self, *, limit: int, clock: Clock, buffer_bytes: int = BUFFER_BYTES, ring: Alarm
+        self,
+        *,
+        limit: int,
+        clock: Clock,
+        ring: Alarm,
+        buffer_bytes: int = BUFFER_BYTES,
+        hold: Callable[[float], object] = lambda _: None,
     ) -> None:
         self._lock = allocate_lock()
+        self._accepting = allocate_lock()
         self._waiting: deque[tuple[list[NewLine], int]] = deque()
         self._count = 0
         self._bytes = 0
@@ -57,6 +67,7 @@ class Logbook:
         self._clock = clock
         self._buffer_bytes = buffer_bytes
         self._patience = PATIENCE
+        self._hold = hold
         self._room = Alarm()
         self._ring = ring
         self._dropped_here = 0
@@ -71,15 +82,8 @@ class Logbook:
 
     def add(self, lines: Sequence[NewLine]) -> None:
         """Append output. Waits while the buffer is full; drops the oldest when that is no use."""
-        if self.left_out:
-            self.left_out += len(lines)
-            return
-        count = _text(lines)
-        if self._accepted + count <= self._limit:
-            self._accepted += count
-            self._append(list(lines))
-        else:
-            self._fill_up(lines)
+        with self._accepting:
+            self._accept(lines)
         if self._bytes > self._buffer_bytes:
             self._wait_for_room()
             self._drop_oldest()
@@ -95,6 +99,17 @@ class Logbook:
         self._progress_waits = True
         if not waited:
             self._ring.ring()
+
+    def _accept(self, lines: Sequence[NewLine]) -> None:
+        if self.left_out:
+            self.left_out += len(lines)
+            return
+        count = _text(lines)
+        if self._accepted + count <= self._limit:
+            self._accepted += count
+            self._append(list(lines))
+        else:
+            self._fill_up(lines)
 
     def _append(self, lines: list[NewLine]) -> None:
         if not lines:
@@ -128,7 +143,8 @@ class Logbook:
         while self._bytes > self._buffer_bytes and self._patience > 0:
             before = self._clock.monotonic()
             self._ring.ring()
-            self._room.wait(min(0.1, self._patience))
+            self._hold(HOLD_SECONDS)
+            self._room.wait(min(0.25, self._patience))
             self._patience -= self._clock.monotonic() - before
 
     def _drop_oldest(self) -> None:

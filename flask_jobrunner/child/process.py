@@ -72,7 +72,12 @@ def _surround(
 ) -> tuple[Work, Watchdog]:
     """Everything that goes on beside the handler, running."""
     config, clock, ring, claim = runtime.config, taken.clock, Alarm(), taken.claim
-    logbook = Logbook(limit=config.log_max_bytes, clock=clock, ring=ring)
+    logbook = Logbook(
+        limit=config.log_max_bytes,
+        clock=clock,
+        ring=ring,
+        hold=lambda seconds: parent.tell("holding", seconds=seconds),
+    )
     sink = capture.sink(logbook)
     hook = LoggingHook(partial(_record, sink, capture, runtime, taken), capture.is_captured)
     lease = Lease(

@@ -65,7 +65,7 @@ class Rig:
 
     def lines(self) -> list[str]:
         with self.book._lock:
-            return [line.message for line, _ in self.book._lines]
+            return [line.message for lines, _ in self.book._waiting for line in lines]
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_step_is_told_on_both_streams(rig: Rig) -> None:
     os.write(rig.err_w, b"b\n")
     rig.start()
     eventually(lambda: len(rig.lines()) == 2)
-    assert {line.step_key for line, _ in rig.book._lines} == {"load"}
+    assert {line.step_key for lines, _ in rig.book._waiting for line in lines} == {"load"}
     assert rig.sink.step_key == "load"
 
 
