@@ -64,6 +64,15 @@ def mask_text(text: str, keys: Iterable[str] = DEFAULT_REDACT_KEYS) -> str:
         return MASK
 
 
+def mask_argv(argv: Iterable[str], keys: Iterable[str] = DEFAULT_REDACT_KEYS) -> tuple[str, ...]:
+    """The words of a command, without what follows `--password` and its like."""
+    is_secret, masked, hide = _matcher(tuple(keys)).is_secret, list[str](), False
+    for word in argv:
+        masked.append(MASK if hide and not word.startswith("-") else mask_text(word, keys))
+        hide = word.startswith("-") and "=" not in word and is_secret(word.lstrip("-"))
+    return tuple(masked)
+
+
 class LineMasker:
     """`mask_text` for one text that comes line by line, in batches.
 

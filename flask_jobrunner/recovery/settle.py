@@ -55,7 +55,7 @@ def _record(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
     values, lines = attempt_values(report), list[NewLine]()
     if job.status in OWNED:
         # Of an earlier attempt: its last words must not come between the lines of this one.
-        words = {"last_words": last_words(report)}
+        words = {"last_words": last_words(runtime, report)}
         values["evidence_json"] = json.dumps(report.evidence() | words)
     else:
         lines = last_output(runtime, report)
@@ -76,7 +76,7 @@ def _end_unclaimed(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
     code = report.refused or reason
     message = REASON_WORDS.get(code, REASON_WORDS[reason])
     message += f" The process: {autopsy(report.evidence())}."
-    words = last_words(report)
+    words = last_words(runtime, report)
     if words:
         message += f" Its last words:\n{words}"
     ended = runtime.jobs.fail_queued(
@@ -109,10 +109,9 @@ def attempt_values(report: EndReport) -> dict[str, Any]:
 
 def last_output(runtime: Runtime, report: EndReport) -> list[NewLine]:
     """The output that the child had written and nobody had stored yet, as lines."""
+    config = runtime.config
     parser = OutputParser(
-        report.nonce,
-        runtime.config.log_chunk_max_bytes,
-        redact_keys=runtime.config.redact_keys,
+        report.nonce, config.log_chunk_max_bytes, redact_keys=config.redact_keys
     )
     now, lines = runtime.database.clock(), list[NewLine]()
     stdout, stderr = report.output()
@@ -133,11 +132,12 @@ def last_output(runtime: Runtime, report: EndReport) -> list[NewLine]:
     return lines
 
 
-def last_words(report: EndReport) -> str:
+def last_words(runtime: Runtime, report: EndReport) -> str:
     """The end of what an unclaimed child printed, with secrets masked."""
     stdout, stderr = report.output()
     parts = [data[-LAST_WORDS_BYTES:].decode("utf-8", "replace") for data in (stdout, stderr)]
-    return mask_text(clean_text("\n".join(part.strip() for part in parts if part.strip())))
+    text = "\n".join(part.strip() for part in parts if part.strip())
+    return mask_text(clean_text(text), runtime.config.redact_keys)
 
 
 def tell_finished(runtime: Runtime, uuid: str) -> None:
@@ -160,9 +160,10 @@ def settle_row(runtime: Runtime, ref: int | str) -> OwnedJob | None:
     seen = runtime.jobs.owned(ref)
     if seen is None or not seen.job.is_active:
         return seen
-    if not (expire_queued(runtime, seen) or _settle_owner(runtime, seen)):
+    if expire_queued(runtime, seen):
+        tell_finished(runtime, seen.job.uuid)
+    elif not _settle_owner(runtime, seen):
         return seen
-    tell_finished(runtime, seen.job.uuid)
     return runtime.jobs.owned(seen.job.id)
 
 
@@ -190,7 +191,10 @@ def _end_gone(runtime: Runtime, seen: OwnedJob, *, ended: int = 0) -> bool:
         "report": None,
         "leftovers_ended": ended,
     }
-    return runtime.endings.end_dead(seen, verdict(seen, evidence))
+    done = runtime.endings.end_dead(seen, verdict(seen, evidence))
+    if done:
+        tell_finished(runtime, seen.job.uuid)
+    return done
 
 
 def _end_leftovers(worker: Identity) -> int:

@@ -118,7 +118,9 @@ class Backflow:
     @property
     def is_suspicious(self) -> bool:
         """Whether to look again soon."""
-        return self.draining or any(stream.stuck_since is not None for stream in self.streams.values())
+        return self.draining or any(
+            stream.stuck_since is not None for stream in self.streams.values()
+        )
 
     def readable(self) -> list[int]:
         """The pipes to be watched for output: none, unless the child does not read them."""
@@ -130,7 +132,8 @@ class Backflow:
         return [stream.fd for stream in streams if not stream.finished and self._has_room(stream)]
 
     def _has_room(self, stream: _Stream) -> bool:
-        return not self.draining or self._may_drop or stream.backlog < BACKLOG_BYTES
+        full = stream.backlog + _READ_BYTES > BACKLOG_BYTES
+        return not self.draining or self._may_drop or not full
 
     def hold(self, until: float) -> None:
         """The child lets its pipes be full on purpose: it waits for its database."""

@@ -265,7 +265,7 @@ def test_a_child_that_takes_what_it_was_given_reads_the_rest_itself(pipes: chann
 
 def test_a_full_backlog_waits_before_it_drops(pipes: channels.Pipes) -> None:
     flow = draining(pipes)
-    while flow.streams["stdout"].backlog < BACKLOG_BYTES:
+    while flow._has_room(flow.streams["stdout"]):
         flow.drain()
         os.write(pipes.out_w, (b"x" * 99 + b"\n") * 100)
     flow.look(2.0)
