@@ -137,17 +137,20 @@ class Capture:
         self._stopped = True
         self._restore_pipes()
         certain = self._taken + sum(map(_unread, self._pipes.values()))
-        give_up = self._clock.monotonic() + _DRAIN_SECONDS
+        give_up = self._own_time() + _DRAIN_SECONDS
         while self._read_all():
-            if self._taken >= certain and self._clock.monotonic() - self._held_up >= give_up:
+            late = self._own_time() >= give_up
+            if late and (self._taken >= certain or self._control.is_behind):
                 break
             if self._control.is_behind:
-                if self._clock.monotonic() - self._held_up >= give_up:
-                    break
                 self._pause.wait(_TICK)
         with self._reading:
             self._feed_held()
             self._hand_over(self._parser.close(self._clock.now()))
+
+    def _own_time(self) -> float:
+        """The clock, standing still while the logbook has no room."""
+        return self._clock.monotonic() - self._held_up
 
     def _loop(self) -> None:
         while not self._stopped:

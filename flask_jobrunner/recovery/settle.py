@@ -110,9 +110,7 @@ def attempt_values(report: EndReport) -> dict[str, Any]:
 def last_output(runtime: Runtime, report: EndReport) -> list[NewLine]:
     """The output that the child had written and nobody had stored yet, as lines."""
     config = runtime.config
-    parser = OutputParser(
-        report.nonce, config.log_chunk_max_bytes, redact_keys=config.redact_keys
-    )
+    parser = OutputParser(report.nonce, config.log_chunk_max_bytes, redact_keys=config.redact_keys)
     now, lines = runtime.database.clock(), list[NewLine]()
     stdout, stderr = report.output()
     for stream, data, dropped in (

@@ -276,7 +276,9 @@ def test_a_full_backlog_waits_before_it_drops(pipes: channels.Pipes) -> None:
     assert (flow.streams["stdout"].backlog, flow.streams["stdout"].untold) == (kept, 0)
     flow.look(1.0 + DROP_AFTER)
     assert flow.readable() == [pipes.out, pipes.err]
-    flow.drain()
+    for _ in range(20):
+        os.write(pipes.out_w, (b"x" * 99 + b"\n") * 100)
+        flow.drain()
     assert flow.streams["stdout"].untold > 0
 
 
