@@ -160,23 +160,21 @@ class Program:
             returncode=self._process.returncode,
             lines=self._lines,
             seconds=self._listener.clock.monotonic() - self._began,
-            last_lines=tuple(self._last),
+            last_lines=self._last_lines(),
         )
 
     def failure(self, what: str, *, late: bool = False) -> ProgramFailed:
         """The error for its end, with the last lines that it wrote."""
         process: subprocess.Popen[bytes] | None = getattr(self, "_process", None)
-        text = f"{self._name} {what}."
+        text, lines = f"{self._name} {what}.", self._last_lines()
         if process is not None:
-            said = (
-                "Its last lines:\n" + "\n".join(self._last) if self._last else "It wrote nothing."
-            )
-            text += f" {said}"
+            last = "\n".join(lines)
+            text += f" Its last lines:\n{last}" if last else " It wrote nothing."
         return ProgramFailed(
             text,
             argv=self._argv,
             returncode=None if process is None else process.returncode,
-            last_lines=tuple(self._last),
+            last_lines=lines,
             timed_out=late,
         )
 
@@ -264,15 +262,23 @@ class Program:
         self._hand_on(self._parser.close(self._listener.clock.now()))
 
     def _hand_on(self, lines: list[NewLine]) -> None:
-        for line in lines:
-            sink, stream = self._listener.sink, line.stream
-            (message,) = self._maskers[stream].lines([line.message])
-            sink.record(line._replace(message=message, step_key=sink.step_key))
-            self._lines += 1
-            if text := strip_escapes(message).strip():
-                self._last.append(clip_bytes(text, _LINE_BYTES))
-            if self._on_line is not None:
-                self._on_line(stream, line.message)
+        for name, masker in self._maskers.items():
+            own = [line for line in lines if line.stream == name]
+            masked = masker.lines([line.message for line in own]) if own else []
+            for line, message in zip(own, masked, strict=True):
+                self._pass_on(line, message)
+
+    def _pass_on(self, line: NewLine, message: str) -> None:
+        sink = self._listener.sink
+        sink.record(line._replace(message=message, step_key=sink.step_key))
+        self._lines += 1
+        self._last.append(message)
+        if self._on_line is not None:
+            self._on_line(line.stream, line.message)
+
+    def _last_lines(self) -> tuple[str, ...]:
+        texts = (clip_bytes(strip_escapes(text).strip(), _LINE_BYTES) for text in self._last)
+        return tuple(text for text in texts if text)
 
 
 def _words(argv: Sequence[PathText]) -> list[str]:
