@@ -22,6 +22,10 @@ demo: $(VENV)/.demo
 test: $(VENV)/.all services compiled
 	$(BIN)/python $(PYTEST) $(TESTS)
 
+# One job prints a million lines, in three ways, on each database: minutes, so by itself.
+test-million: $(VENV)/.all services compiled
+	$(BIN)/python -m pytest tests/child/test_loud_jobs.py -m million
+
 check: $(VENV)/.all services compiled
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
