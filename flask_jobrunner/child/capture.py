@@ -181,6 +181,8 @@ class Capture:
     def _gathered(self) -> int:
         if self._control.is_behind:
             return GATHERED_BYTES if _unread(self._control.fd) else 0
+        if self._held:
+            return GATHERED_BYTES  # read before it was its turn, and now it is
         waiting = [_unread(pipe) for pipe in self._pipes.values()]
         # What the parent had to drain means that the pipes ran full: no time to lose.
         return max(*waiting, GATHERED_BYTES if _unread(self._control.fd) else 0)

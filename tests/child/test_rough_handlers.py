@@ -36,7 +36,7 @@ def host_config() -> dict[str, object]:
         "JOBRUNNER_HANDLERS": handlers,
         "JOBRUNNER_HEARTBEAT": 0.5,
         "JOBRUNNER_LEASE": 2,
-        "JOBRUNNER_LOG_MAX_BYTES": 5 << 20,
+        "JOBRUNNER_LOG_MAX_BYTES": 4 << 20,
     }
 
 
