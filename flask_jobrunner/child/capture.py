@@ -88,6 +88,7 @@ class Capture:
         self._seen_at: int | None = None
         self._taken = 0
         self._held_up = 0.0
+        self._by_writer = False
         self._pause = Alarm()
         self._stopped = False
         self._logbook: Logbook | None = None
@@ -117,8 +118,10 @@ class Capture:
             return
         if self._logbook.has_room and self._reading.acquire(blocking=False):
             try:
+                self._by_writer = True
                 self._read_once()
             finally:
+                self._by_writer = False
                 self._reading.release()
 
     def revive(self) -> bool:
@@ -235,7 +238,7 @@ class Capture:
     def _hand_over(self, lines: list[NewLine]) -> None:
         if lines and self._logbook is not None:
             before = self._clock.monotonic()
-            self._logbook.add(lines)
+            self._logbook.add(lines, wait=not self._by_writer)
             self._held_up += self._clock.monotonic() - before
 
 

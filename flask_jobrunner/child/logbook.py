@@ -80,11 +80,14 @@ class Logbook:
 
     # --- filling ------------------------------------------------------------------------------
 
-    def add(self, lines: Sequence[NewLine]) -> None:
-        """Append output. Waits while the buffer is full; drops the oldest when that is no use."""
+    def add(self, lines: Sequence[NewLine], *, wait: bool = True) -> None:
+        """Append output. Waits while the buffer is full; drops the oldest when that is no use.
+
+        `wait=False` is for the writer, who alone makes room.
+        """
         with self._accepting:
             self._accept(lines)
-        if self._bytes > self._buffer_bytes:
+        if wait and self._bytes > self._buffer_bytes:
             self._wait_for_room()
             self._drop_oldest()
 
