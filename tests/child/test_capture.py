@@ -116,7 +116,7 @@ def test_the_last_words_stay_in_the_pipe_for_a_moment(rig: Rig) -> None:
 
 
 def test_the_writer_never_waits_for_room_that_only_it_can_make(rig: Rig) -> None:
-    rig.book._buffer_bytes = 100
+    rig.book._buffer_bytes = 400
     rig.book.add([NewLine("x" * 60)])
     rig.start()
     os.write(rig.out_w, b"later\n")

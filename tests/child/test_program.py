@@ -202,7 +202,7 @@ def test_last_words_after_a_stop_are_kept(rig: Rig) -> None:
     rig.stopping = lambda: bool(rig.sink.lines)
     with pytest.raises(JobCancelled):
         rig.sh("trap 'echo tidied up; exit' TERM; echo ready; while :; do sleep 0.05; done")
-    assert rig.said == [("stdout", "ready"), ("stdout", "tidied up")]
+    assert ("stdout", "tidied up") in rig.said
 
 
 def test_a_timeout_ends_it_and_is_told(rig: Rig) -> None:
