@@ -13,7 +13,7 @@ PYTEST  := -m pytest -n $(WORKERS)
 TESTS   := tests --ignore=tests/packaging
 CODE    := flask_jobrunner tests demo_app benchmarks scripts migrations
 
-.PHONY: demo test check fix bench screenshots test-matrix test-lowest wheel-test services compiled clean
+.PHONY: demo test test-million check fix bench screenshots test-matrix test-lowest wheel-test services compiled clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.demo
@@ -21,6 +21,10 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.all services compiled
 	$(BIN)/python $(PYTEST) $(TESTS)
+
+# One job prints a million lines, in three ways, on each database: minutes, so by itself.
+test-million: $(VENV)/.all services compiled
+	$(BIN)/python -m pytest tests/child/test_loud_jobs.py -m million
 
 check: $(VENV)/.all services compiled
 	$(BIN)/ruff format --check $(CODE)
@@ -50,7 +54,7 @@ test-matrix:
 # Whatever Flask or SQLAlchemy can change, and one job's whole path, with the oldest libraries that
 # pyproject.toml admits. The floors that need the standard library only cannot tell them apart.
 test-lowest: $(LOWEST)/.all services
-	$(LOWEST)/bin/python $(PYTEST) -m 'not slow and not browser' \
+	$(LOWEST)/bin/python $(PYTEST) -m 'not slow and not browser and not million' \
 		tests/test_*.py tests/repositories tests/dashboard tests/cli tests/acceptance
 
 wheel-test: $(VENV)/.all

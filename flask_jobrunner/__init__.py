@@ -15,6 +15,7 @@ from .model.errors import (
     LaunchUnknown,
     LockBusy,
     OwnershipLost,
+    ProgramFailed,
     UncommittedChanges,
     UnknownJobType,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "LaunchUnknown",
     "LockBusy",
     "OwnershipLost",
+    "ProgramFailed",
     "UncommittedChanges",
     "UnknownJobType",
     "cancel_requested",

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests need from Debian's packages and is not there: PostgreSQL's and MariaDB's
-# server programs and Chromium. No service is started: the tests start servers of their own.
+# server programs, Chromium and ffmpeg. No service is started: the tests start servers of their own.
 # Where it may not or cannot install, it says which tests will be skipped, and why.
 set -u
 
@@ -18,6 +18,7 @@ look() { # sets packages (what apt-get would install) and skipped (what that is 
         packages="$packages mariadb-server"; skipped="$skipped MariaDB"; }
     there chromium || {
         packages="$packages chromium fonts-dejavu-core"; skipped="$skipped browser"; }
+    there ffmpeg || { packages="$packages ffmpeg"; skipped="$skipped ffmpeg"; }
 }
 
 give_up() { # REASON

@@ -126,7 +126,6 @@ def _run(runtime: Runtime, taken: Taken) -> OwnedJob:
     try:
         with records.listening():
             outcome = perform(work)
-        logbook.summary()
         ended = lease.finish(outcome) if outcome is not None else None
     finally:
         lease.close()

@@ -13,7 +13,7 @@ import select
 import sys
 import termios
 from _thread import allocate_lock
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from json import JSONDecoder, JSONEncoder
 
@@ -73,12 +73,12 @@ class Capture:
         control_rest: bytes,
         *,
         chunk_bytes: int,
-        mask: Callable[[str], str],
+        redact_keys: Iterable[str] | None,
         clock: Clock,
     ) -> None:
         self.nonce = new_nonce()
         self._clock = clock
-        self._parser = OutputParser(self.nonce, chunk_bytes, mask=mask)
+        self._parser = OutputParser(self.nonce, chunk_bytes, redact_keys=redact_keys)
         self._control = ControlReader(standing.control, control_rest)
         self._pipes = _open_pipes(standing)
         self._writers = private_copy(1), private_copy(2)
@@ -86,6 +86,9 @@ class Capture:
         self._reading = allocate_lock()
         self._held: dict[str, bytes | None] = {}
         self._seen_at: int | None = None
+        self._taken = 0
+        self._held_up = 0.0
+        self._by_writer = False
         self._pause = Alarm()
         self._stopped = False
         self._logbook: Logbook | None = None
@@ -115,8 +118,10 @@ class Capture:
             return
         if self._logbook.has_room and self._reading.acquire(blocking=False):
             try:
+                self._by_writer = True
                 self._read_once()
             finally:
+                self._by_writer = False
                 self._reading.release()
 
     def revive(self) -> bool:
@@ -127,16 +132,28 @@ class Capture:
         return True
 
     def drain(self) -> None:
-        """Read until both pipes are empty and stop: other processes may hold them open."""
-        give_up = self._clock.monotonic() + _DRAIN_SECONDS
+        """Read until both pipes are empty and stop: other processes may hold them open.
+
+        What is in the pipes by now is read however long the database takes; what others still
+        write, only for a while.
+        """
         self._stopped = True
         self._restore_pipes()
-        while self._read_all() and self._clock.monotonic() < give_up:
+        certain = self._taken + sum(map(_unread, self._pipes.values()))
+        give_up = self._own_time() + _DRAIN_SECONDS
+        while self._read_all():
+            late = self._own_time() >= give_up
+            if late and (self._taken >= certain or self._control.is_behind):
+                break
             if self._control.is_behind:
                 self._pause.wait(_TICK)
         with self._reading:
             self._feed_held()
             self._hand_over(self._parser.close(self._clock.now()))
+
+    def _own_time(self) -> float:
+        """The clock, standing still while the logbook has no room."""
+        return self._clock.monotonic() - self._held_up
 
     def _loop(self) -> None:
         while not self._stopped:
@@ -197,6 +214,7 @@ class Capture:
         self._feed_drained()
         if not self._held and not self._control.is_behind:
             self._held = {name: pipe.read(READ_BYTES) for name, pipe in self._pipes.items()}
+            self._taken += sum(len(data) for data in self._held.values() if data)
         # The parent may have begun to drain while this thread was stuck in these two reads.
         drained = self._feed_drained()
         if self._control.is_behind:
@@ -219,7 +237,9 @@ class Capture:
 
     def _hand_over(self, lines: list[NewLine]) -> None:
         if lines and self._logbook is not None:
-            self._logbook.add(lines)
+            before = self._clock.monotonic()
+            self._logbook.add(lines, wait=not self._by_writer)
+            self._held_up += self._clock.monotonic() - before
 
 
 class ControlReader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -13,10 +13,13 @@ from flask.ctx import RequestContext
 
 from flask_jobrunner.model.errors import JobCancelled, OwnershipLost
 from flask_jobrunner.model.records import Claim, NewLine, Progress
+from flask_jobrunner.model.results import ProgramResult
 from flask_jobrunner.model.statuses import StopReason
-from flask_jobrunner.protocol.encoding import clean_text, encode_json, safe_repr
-from flask_jobrunner.protocol.output import split_chunks, unify_newlines
+from flask_jobrunner.protocol.encoding import clean_text, encode_json, safe_repr, split_chunks
+from flask_jobrunner.protocol.output import unify_newlines
+from flask_jobrunner.protocol.redact import DEFAULT_REDACT_KEYS
 
+from .program import Command, Listener, OnLine, PathText, run_program
 from .steady import Clock, Owner
 
 T = TypeVar("T")
@@ -94,6 +97,7 @@ class JobContext:
         chunk_bytes: int,
         clock: Clock,
         owner: Owner,
+        redact_keys: Sequence[str] = DEFAULT_REDACT_KEYS,
     ) -> None:
         job = claim.owned.job
         self.app = app
@@ -105,7 +109,7 @@ class JobContext:
         self._base_url = claim.owned.base_url
         self._sink, self._holder, self._set_progress = sink, holder, set_progress
         self._mask, self._mask_value = mask, mask_value
-        self._chunk_bytes = chunk_bytes
+        self._chunk_bytes, self._redact_keys = chunk_bytes, redact_keys
         self._clock, self._process = clock, owner
         self._progress = Progress()
         self._step_label: str | None = None
@@ -261,6 +265,44 @@ class JobContext:
         """A request context whose base URL is the one of the job's start: for `url_for` and
         templates."""
         return self.app.test_request_context(base_url=self._base_url)
+
+    # --- programs -----------------------------------------------------------------------------
+
+    def run(
+        self,
+        argv: Sequence[PathText],
+        *,
+        on_line: OnLine | None = None,
+        cwd: PathText | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str | bytes | None = None,  # noqa: A002 - called as in `subprocess`
+        timeout: float | None = None,
+        check: bool = True,
+    ) -> ProgramResult:
+        """Run a program; its output becomes lines of the log, as its stdout and stderr.
+
+        `argv` is a list, and no shell reads it. `on_line(stream, line)` is given each line as it
+        was written, a progress bar at most once a second. `input` is its standard input, else
+        there is none. `env` is its whole environment. When the job should stop, when `timeout`
+        (seconds) is over or `on_line` raises, its process group is ended: TERM, 5 seconds, KILL.
+
+        Raises `ProgramFailed` with the last lines when it cannot be started, is out of time, or,
+        unless `check` is false, ends with another exit code than 0; `JobCancelled` when the job
+        should stop.
+        """
+        if self._is_late():
+            raise JobCancelled("The job has ended: no program is started for it any more.")
+        self.raise_if_cancelled()
+        command = Command(argv=argv, cwd=cwd, env=env, input=input, timeout=timeout)
+        listener = Listener(
+            sink=self._sink,
+            clock=self._clock,
+            chunk_bytes=self._chunk_bytes,
+            redact_keys=self._redact_keys,
+            is_stopping=self.is_cancellation_requested,
+            on_line=on_line,
+        )
+        return run_program(command, listener, check=check)
 
     # --- the end ------------------------------------------------------------------------------
 

@@ -4,38 +4,62 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 
 from flask_jobrunner.model.records import NewLine, Progress
 from flask_jobrunner.model.words import size
 
 from .steady import Alarm, Clock
 
-BUFFER_BYTES = 8 << 20
-BATCH_BYTES = 2 << 20
+BUFFER_BYTES = 16 << 20
+"""Memory that waiting lines may take, their objects included."""
+BATCH_BYTES = 8 << 20
 BATCH_ROWS = 20_000
-PATIENCE = 2.0
-"""Seconds that output may be held up, all in all, before lines are dropped instead."""
-_ROW_BYTES = 32
+PATIENCE = 10.0
+"""Seconds for which output is held up while nothing at all gets written; then lines are dropped.
+A handler may hold the very lock that the writer waits for: waiting for ever would never end."""
+HOLD_SECONDS = 1.0
+"""For so long the parent is told, again and again, that output waits on purpose."""
+LINE_BYTES = 8
+"""What a line counts towards the limit beside its text."""
+_OBJECTS = 120
 
 
-def _size(line: NewLine) -> int:
-    message = line.message
-    length = len(message) if message.isascii() else len(message.encode("utf-8", "replace"))
-    return length + len(line.context_json or "") + _ROW_BYTES
+def _memory(lines: Sequence[NewLine]) -> int:
+    """What the lines take in memory, roughly."""
+    return sum([line.message.__sizeof__() + len(line.context_json or "") for line in lines]) + (
+        _OBJECTS * len(lines)
+    )
+
+
+def _text(lines: Sequence[NewLine]) -> int:
+    """What the lines count towards the limit."""
+    text = "".join([line.message for line in lines])
+    length = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    contexts = sum([len(line.context_json) for line in lines if line.context_json])
+    return length + contexts + LINE_BYTES * len(lines)
 
 
 class Logbook:
     """Filled by whoever reads output, emptied by the one writer.
 
-    `limit` is JOBRUNNER_LOG_MAX_BYTES: past it one line says so, and later ones are counted only.
+    `limit` is JOBRUNNER_LOG_MAX_BYTES: past it one line says so, and later ones are not kept.
+    `hold` is called while output is held up, with the seconds for which it may be.
     """
 
     def __init__(
-        self, *, limit: int, clock: Clock, buffer_bytes: int = BUFFER_BYTES, ring: Alarm
+        self,
+        *,
+        limit: int,
+        clock: Clock,
+        ring: Alarm,
+        buffer_bytes: int = BUFFER_BYTES,
+        hold: Callable[[float], object] = lambda _: None,
     ) -> None:
         self._lock = allocate_lock()
-        self._lines: deque[tuple[NewLine, int]] = deque()
+        self._accepting = allocate_lock()
+        self._waiting: deque[tuple[list[NewLine], int]] = deque()
+        self._count = 0
         self._bytes = 0
         self._batch: list[NewLine] = []
         self._limit = limit
@@ -43,6 +67,7 @@ class Logbook:
         self._clock = clock
         self._buffer_bytes = buffer_bytes
         self._patience = PATIENCE
+        self._hold = hold
         self._room = Alarm()
         self._ring = ring
         self._dropped_here = 0
@@ -55,23 +80,20 @@ class Logbook:
 
     # --- filling ------------------------------------------------------------------------------
 
-    def add(self, lines: Iterable[NewLine]) -> None:
-        """Append output. Waits a little while the buffer is full, then drops the oldest."""
-        sized = [(line, _size(line)) for line in lines]
-        total = sum(count for _, count in sized)
-        if self._accepted + total <= self._limit and not self.left_out:
-            self._accepted += total
-            self._append(sized, total)
-        else:
-            self._add_to_the_limit(sized)
-        if self._bytes > self._buffer_bytes:
+    def add(self, lines: Sequence[NewLine], *, wait: bool = True) -> None:
+        """Append output. Waits while the buffer is full; drops the oldest when that is no use.
+
+        `wait=False` is for the writer, who alone makes room.
+        """
+        with self._accepting:
+            self._accept(lines)
+        if wait and self._bytes > self._buffer_bytes:
             self._wait_for_room()
             self._drop_oldest()
 
     def add_own(self, line: NewLine) -> None:
         """Append a line of the runner itself, which no limit keeps out."""
-        count = _size(line)
-        self._append([(line, count)], count)
+        self._append([line])
 
     def set_progress(self, progress: Progress) -> None:
         """Replace what the next beat writes as step and progress."""
@@ -81,55 +103,79 @@ class Logbook:
         if not waited:
             self._ring.ring()
 
-    def _append(self, sized: list[tuple[NewLine, int]], total: int) -> None:
+    def _accept(self, lines: Sequence[NewLine]) -> None:
+        if self.left_out:
+            self.left_out += len(lines)
+            return
+        count = _text(lines)
+        if self._accepted + count <= self._limit:
+            self._accepted += count
+            self._append(list(lines))
+        else:
+            self._fill_up(lines)
+
+    def _append(self, lines: list[NewLine]) -> None:
+        if not lines:
+            return
+        memory = _memory(lines)
         with self._lock:
-            first = not self._lines
-            self._lines.extend(sized)
-            self._bytes += total
+            first = not self._waiting
+            self._waiting.append((lines, memory))
+            self._count += len(lines)
+            self._bytes += memory
         if first:
             self._ring.ring()
 
-    def _add_to_the_limit(self, sized: list[tuple[NewLine, int]]) -> None:
-        for line, count in sized:
-            if not self.left_out and self._accepted + count <= self._limit:
-                self._accepted += count
-                self._append([(line, count)], count)
-                continue
-            if not self.left_out:
-                text = (
-                    f"The log is full ({size(self._limit)}, JOBRUNNER_LOG_MAX_BYTES): what comes "
-                )
-                self.add_own(NewLine(text + "from here on is not kept.", "warning", at=line.at))
-            self.left_out += 1
+    def _fill_up(self, lines: Sequence[NewLine]) -> None:
+        """Take what still fits, and say once that the log is full."""
+        fitting = 0
+        for line in lines:
+            count = _text([line])
+            if self._accepted + count > self._limit:
+                break
+            self._accepted += count
+            fitting += 1
+        self._append(list(lines[:fitting]))
+        self.left_out = len(lines) - fitting
+        text = f"The log is full ({size(self._limit)}, JOBRUNNER_LOG_MAX_BYTES): what comes "
+        self.add_own(NewLine(text + "from here on is not kept.", "warning", at=lines[fitting].at))
 
     def _wait_for_room(self) -> None:
-        # Output that is held up holds up the handler, so all waiting together is bounded; what
-        # was waited is forgiven when the writer gets on.
+        # Output that is held up holds up the handler, which prints no faster than lines are
+        # written then. What was waited is forgiven when the writer gets on.
         while self._bytes > self._buffer_bytes and self._patience > 0:
             before = self._clock.monotonic()
             self._ring.ring()
-            self._room.wait(min(0.1, self._patience))
+            self._hold(HOLD_SECONDS)
+            self._room.wait(min(0.25, self._patience))
             self._patience -= self._clock.monotonic() - before
 
     def _drop_oldest(self) -> None:
         with self._lock:
-            while self._bytes > self._buffer_bytes and self._lines:
-                _, count = self._lines.popleft()
-                self._bytes -= count
-                self._dropped_here += 1
-                self.dropped += 1
+            while self._bytes > self._buffer_bytes and self._waiting:
+                lines, memory = self._waiting.popleft()
+                dropped = 0
+                while dropped < len(lines) and self._bytes > self._buffer_bytes:
+                    one = _memory(lines[dropped : dropped + 1])
+                    self._bytes, memory = self._bytes - one, memory - one
+                    dropped += 1
+                if dropped < len(lines):
+                    self._waiting.appendleft((lines[dropped:], memory))
+                self._count -= dropped
+                self._dropped_here += dropped
+                self.dropped += dropped
 
     # --- emptying -----------------------------------------------------------------------------
 
     @property
     def waits(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self._lines or self._batch or self._dropped_here or self._progress_waits)
+        return bool(self._waiting or self._batch or self._dropped_here or self._progress_waits)
 
     @property
     def has_more(self) -> bool:
         """Whether more waits than one batch takes."""
-        return self._bytes > BATCH_BYTES or len(self._lines) > BATCH_ROWS
+        return self._bytes > BATCH_BYTES or self._count > BATCH_ROWS
 
     @property
     def has_room(self) -> bool:
@@ -152,13 +198,26 @@ class Logbook:
                 line = NewLine(text + "the database took them.", "warning", at=self._clock.now())
                 self._batch.append(line)
                 self._dropped_here = 0
-            taken = 0
-            while self._lines and taken < BATCH_BYTES and len(self._batch) < BATCH_ROWS:
-                line, count = self._lines.popleft()
-                self._batch.append(line)
-                taken += count
-            self._bytes -= taken
+            self._take_waiting()
         return self._batch
+
+    def _take_waiting(self) -> None:
+        room = BATCH_BYTES
+        while self._waiting and room > 0 and len(self._batch) < BATCH_ROWS:
+            lines, memory = self._waiting.popleft()
+            most = BATCH_ROWS - len(self._batch)
+            if memory > room:
+                # Long lines: as many as fit, and one in any case.
+                each = memory // len(lines)
+                most = min(most, max(1, room // max(1, each)))
+            taken, left = lines[:most], lines[most:]
+            used = _memory(taken) if left else memory
+            self._batch += taken
+            self._count -= len(taken)
+            self._bytes -= used
+            room -= used
+            if left:
+                self._waiting.appendleft((left, memory - used))
 
     def written(self) -> None:
         """The batch is in the database."""
@@ -180,9 +239,3 @@ class Logbook:
     def progress_not_written(self) -> None:
         """It has to be sent again."""
         self._progress_waits = self._progress is not None
-
-    def summary(self) -> None:
-        """Say how much was left out, if anything was."""
-        if self.left_out:
-            text = f"{self.left_out:,} lines beyond JOBRUNNER_LOG_MAX_BYTES were not kept."
-            self.add_own(NewLine(text, "warning", at=self._clock.now()))

@@ -20,8 +20,9 @@ from flask_jobrunner.protocol.encoding import (
     clip_bytes,
     encode_json,
     safe_repr,
+    split_chunks,
 )
-from flask_jobrunner.protocol.output import split_chunks, unify_newlines
+from flask_jobrunner.protocol.output import unify_newlines
 
 MESSAGE_BYTES = 60_000
 FULL_MESSAGE_CHARS = 1 << 20

@@ -9,8 +9,8 @@ from functools import partial
 from flask_jobrunner.model.errors import DatabaseAway, LockBusy
 from flask_jobrunner.model.records import NewLine, OwnedJob
 from flask_jobrunner.model.statuses import ExitCode, exit_code_of
-from flask_jobrunner.protocol.encoding import clean_text
-from flask_jobrunner.protocol.output import split_chunks, unify_newlines
+from flask_jobrunner.protocol.encoding import clean_text, split_chunks
+from flask_jobrunner.protocol.output import unify_newlines
 from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.signals import job_finished, job_started, send
@@ -41,7 +41,7 @@ def run_claimed(
         standing,
         control_rest,
         chunk_bytes=runtime.config.log_chunk_max_bytes,
-        mask=partial(mask_text, keys=runtime.config.redact_keys),
+        redact_keys=runtime.config.redact_keys,
         clock=taken.clock,
     )
     fence, job = taken.claim.fence, taken.claim.owned.job
@@ -59,7 +59,6 @@ def run_claimed(
         return ExitCode.REFUSED
     flush_output()
     capture.drain()
-    work.logbook.summary()
     try:
         ended = work.lease.finish(outcome)
     except (DatabaseAway, LockBusy):
@@ -73,7 +72,12 @@ def _surround(
 ) -> tuple[Work, Watchdog]:
     """Everything that goes on beside the handler, running."""
     config, clock, ring, claim = runtime.config, taken.clock, Alarm(), taken.claim
-    logbook = Logbook(limit=config.log_max_bytes, clock=clock, ring=ring)
+    logbook = Logbook(
+        limit=config.log_max_bytes,
+        clock=clock,
+        ring=ring,
+        hold=lambda seconds: parent.tell("holding", seconds=seconds),
+    )
     sink = capture.sink(logbook)
     hook = LoggingHook(partial(_record, sink, capture, runtime, taken), capture.is_captured)
     lease = Lease(

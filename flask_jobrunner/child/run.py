@@ -131,6 +131,7 @@ def _context(work: Work, payload: Any) -> JobContext:
         chunk_bytes=work.runtime.config.log_chunk_max_bytes,
         clock=work.clock,
         owner=work.owner,
+        redact_keys=work.runtime.config.redact_keys,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -14,6 +13,7 @@ from markupsafe import Markup
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.protocol.redact import MASK, mask_value
+from flask_jobrunner.protocol.terminal import strip_escapes
 
 VALUE_KEPT = 64 * 1024
 """Characters of a JSON value that a page shows."""
@@ -133,13 +133,6 @@ def json_value(identity: str, value: Any, keys: Sequence[str], *, absent: str = 
     )
 
 
-# CSI, OSC and the other string sequences (ended by BEL or ST), then two-character escapes.
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"
-    r"|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?"
-    r"|\x1b[ -/]{0,4}[0-~]"
-    r"|\x9b[0-?]{0,64}[ -/]{0,8}[@-~]"
-)
 _CONTROLS = {
     **{code: chr(0x2400 + code) for code in range(32) if code not in (9, 10)},
     0x7F: "\u2421",
@@ -152,7 +145,7 @@ _CONTROLS = {
 
 def plain(text: str) -> str:
     """Terminal output as text: escape sequences gone, a rewritten line as it was left."""
-    text = _ESCAPES.sub("", text)
+    text = strip_escapes(text)
     if "\r" in text:
         text = text.rstrip("\r").rpartition("\r")[2]
     return visible(text)

@@ -9,11 +9,13 @@ from datetime import tzinfo
 from typing import Any
 
 from flask import url_for
+from markupsafe import Markup
 
 from flask_jobrunner.model.records import LogLine, OwnedJob
 from flask_jobrunner.protocol.redact import mask_value
 from flask_jobrunner.runtime import Runtime
 
+from .ansi import coloured
 from .format import plain, thousands
 
 FIRST_LINES = 1000
@@ -34,11 +36,11 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class LineView:
-    """One line, ready to be escaped into its element."""
+    """One line; `text` is safe markup, the rest is escaped into its element."""
 
     seq: int
     clock: str
-    text: str
+    text: Markup
     mark: str
     css: str
     context: str
@@ -132,13 +134,12 @@ def line_view(
     line: LogLine, zone: tzinfo, keys: Sequence[str], limit: int | None = LINE_SHOWN
 ) -> LineView:
     """How a line looks: its mark says stream or level in a word, colour only repeats it."""
-    text = plain(line.message)
-    cut = 0 if limit is None else max(0, len(text) - limit)
+    text, cut = coloured(line.message, limit)
     mark, css = _MARKS.get(line.level) or _MARKS.get(line.stream) or ("", "")
     return LineView(
         seq=line.seq,
         clock=line.created_at.astimezone(zone).strftime("%H:%M:%S"),
-        text=text[:limit] if cut else text,
+        text=text,
         mark=mark,
         css=css,
         context=_context(line.context, keys),

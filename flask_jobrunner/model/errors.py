@@ -74,3 +74,26 @@ class JobCancelled(JobRunnerError):
 
 class OwnershipLost(JobRunnerError):
     """Raised inside a handler by `ctx.check()`: the job may belong to somebody else by now."""
+
+
+class ProgramFailed(JobRunnerError):
+    """Raised inside a handler by `ctx.run()`: a program did not end with exit code 0.
+
+    `returncode` is negative for a signal, None where the program could not be started. `argv` and
+    `last_lines` are masked; `timed_out` says that `timeout` was over.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        argv: tuple[str, ...],
+        returncode: int | None = None,
+        last_lines: tuple[str, ...] = (),
+        timed_out: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.argv = argv
+        self.returncode = returncode
+        self.last_lines = last_lines
+        self.timed_out = timed_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from .statuses import ClaimMode, StatusText, StopReason
 
@@ -140,9 +140,11 @@ class LogLine:
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class NewLine:
-    """A line on its way into the log. `at` is microseconds UTC; None: when it is written."""
+class NewLine(NamedTuple):
+    """A line on its way into the log. `at` is microseconds UTC; None: when it is written.
+
+    A tuple, as a job may print a million of them.
+    """
 
     message: str
     level: str = "info"

@@ -101,3 +101,18 @@ class InlineResult(_Result):
     def ok(self) -> bool:
         """Whether it succeeded."""
         return self.status == "succeeded"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramResult:
+    """How a program of `ctx.run()` ended. `last_lines` are masked; `seconds` is its wall time."""
+
+    returncode: int
+    lines: int
+    seconds: float
+    last_lines: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the exit code is 0."""
+        return self.returncode == 0

@@ -44,6 +44,23 @@ def clip_bytes(text: str, limit: int) -> str:
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
+def split_chunks(text: str, limit: int) -> list[str]:
+    """`text` in pieces of at most `limit` UTF-8 bytes, never cut inside a character."""
+    if len(text) * 4 <= limit:
+        return [text]
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return [text]
+    pieces, start = [], 0
+    while start < len(data):
+        end = min(start + limit, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        pieces.append(data[start:end].decode("utf-8"))
+        start = end
+    return pieces
+
+
 # Few levels, since containers that share others may hold more values than there are atoms.
 _shortened = reprlib.Repr()
 _shortened.maxlevel = 6

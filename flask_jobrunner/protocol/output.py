@@ -16,20 +16,19 @@ from __future__ import annotations
 
 import codecs
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from json import JSONDecoder, JSONEncoder
 from typing import Any
 
 from flask_jobrunner.model.records import NewLine
 
-from .encoding import clean_text
-from .redact import mask_text
+from .encoding import clean_text, split_chunks
+from .redact import DEFAULT_REDACT_KEYS, LineMasker
+from .terminal import TerminalText
 
 FRAME_MAX_BYTES = 4096
 """PIPE_BUF of Linux: a write of this size is never torn apart by another."""
 CHUNK_BYTES = 16384
-IDLE_SECONDS = 1.0
-"""A line without its end is shown when it has waited for so long."""
 
 _START = b"\x1e"
 _ID_BYTES = 8
@@ -61,23 +60,6 @@ def dump_step(nonce: str, step_key: str | None) -> list[bytes]:
     return _frames(nonce, {"step": step_key})
 
 
-def split_chunks(text: str, limit: int) -> list[str]:
-    """`text` in pieces of at most `limit` UTF-8 bytes, never cut inside a character."""
-    if len(text) * 4 <= limit:
-        return [text]
-    data = text.encode("utf-8", "replace")
-    if len(data) <= limit:
-        return [text]
-    pieces, start = [], 0
-    while start < len(data):
-        end = min(start + limit, len(data))
-        while end < len(data) and data[end] & 0xC0 == 0x80:
-            end -= 1
-        pieces.append(data[start:end].decode("utf-8"))
-        start = end
-    return pieces
-
-
 def unify_newlines(text: str) -> str:
     """`text` with CRLF and CR as LF."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
@@ -99,7 +81,10 @@ def _frames(nonce: str, record: dict[str, Any]) -> list[bytes]:
 
 
 class OutputParser:
-    """Turns the bytes of both streams into lines, in the order in which they are fed."""
+    """Turns the bytes of both streams into lines, in the order in which they are fed.
+
+    Lines are masked by `redact_keys`; None leaves them as they are.
+    """
 
     def __init__(
         self,
@@ -107,13 +92,15 @@ class OutputParser:
         chunk_bytes: int = CHUNK_BYTES,
         *,
         step_key: str | None = None,
-        mask: Callable[[str], str] = mask_text,
+        redact_keys: Iterable[str] | None = DEFAULT_REDACT_KEYS,
     ) -> None:
         self._frames = _FrameReader(nonce)
-        self._mask = mask
         self._chunk_bytes = chunk_bytes
         self._latest = 0
-        self._texts = {stream: _Text(chunk_bytes, step_key) for stream in ("stdout", "stderr")}
+        keys = None if redact_keys is None else tuple(redact_keys)
+        self._streams = {
+            name: _Stream(chunk_bytes, keys, step_key) for name in ("stdout", "stderr")
+        }
 
     def feed(self, stream: str, data: bytes, at: int | None) -> list[NewLine]:
         """The lines that `data` completes.
@@ -123,46 +110,37 @@ class OutputParser:
         lines: list[NewLine] = []
         for kind, part in self._frames.split(stream, data):
             if kind == "text":
-                lines += self._raw(stream, self._texts[stream].feed(part), at)
+                lines += self._raw(stream, self._streams[stream].feed(part, at), at)
             else:
                 lines += self._record(stream, part, at)
         return lines
 
     def idle(self, at: int) -> list[NewLine]:
-        """Lines that still lack their end and have waited for `IDLE_SECONDS`."""
+        """Lines that still lack their end and have waited long enough to be shown as they are."""
         lines: list[NewLine] = []
-        for stream, text in self._texts.items():
-            if text.waits_since is not None and at - text.waits_since >= IDLE_SECONDS * 1_000_000:
-                lines += self._raw(stream, text.release(), at)
+        for name, stream in self._streams.items():
+            lines += self._raw(name, stream.text.idle(at), at)
         return lines
 
     def close(self, at: int | None = None) -> list[NewLine]:
         """What is left when no more will come."""
         lines: list[NewLine] = []
-        for stream, text in self._texts.items():
-            left = text.feed(self._frames.rest(stream), final=True) + text.release()
-            lines += self._raw(stream, left, at)
+        for name, stream in self._streams.items():
+            left = stream.feed(self._frames.rest(name), at, final=True) + stream.text.close()
+            lines += self._raw(name, left, at)
         return lines
 
-    def _raw(self, stream: str, messages: list[str], at: int | None) -> list[NewLine]:
-        text = self._texts[stream]
+    def _raw(self, name: str, messages: list[str], at: int | None) -> list[NewLine]:
         if not messages:
-            if text.waits_since is None and text.waiting:
-                text.waits_since = at
             return []
-        text.waits_since = at if text.waiting else None
+        stream, limit = self._streams[name], self._chunk_bytes
+        step = stream.step_key
         at = None if at is None else max(at, self._latest)
-        step_key = text.step_key
-        return [NewLine(m, "info", stream, step_key, None, at) for m in self._masked(messages)]
-
-    def _masked(self, messages: list[str]) -> list[str]:
-        """Without secrets, each at most one chunk. Most output holds none: it is asked at once."""
-        block = "\n".join(messages)
-        if self._mask(block) != block:
-            messages = [self._mask(message) for message in messages]
-        if len(block) * 4 <= self._chunk_bytes or max(map(len, messages)) * 4 <= self._chunk_bytes:
-            return messages
-        return [piece for text in messages for piece in split_chunks(text, self._chunk_bytes)]
+        messages = stream.masked(messages)
+        # One test for all: nearly always every line is short.
+        if max(map(len, messages)) * 4 > limit:
+            messages = [piece for message in messages for piece in split_chunks(message, limit)]
+        return [NewLine(message, "info", name, step, None, at) for message in messages]
 
     def _record(self, stream: str, body: bytes, at: int | None) -> list[NewLine]:
         try:
@@ -170,7 +148,7 @@ class OutputParser:
         except (ValueError, RecursionError):
             return []
         if "step" in record:
-            self._texts[stream].step_key = record["step"]
+            self._streams[stream].step_key = record["step"]
             return []
         level, kept_as = str(record.get("l")), str(record.get("s", ""))
         message = clean_text(unify_newlines(str(record.get("m", ""))))
@@ -252,42 +230,24 @@ class _FrameReader:
         return b""
 
 
-class _Text:
-    """One stream's text: decodes, finds lines, bounds what waits for its end."""
+class _Stream:
+    """One stream: its text, and what is said about each of its lines."""
 
-    def __init__(self, chunk_bytes: int, step_key: str | None) -> None:
+    def __init__(
+        self, chunk_bytes: int, keys: tuple[str, ...] | None, step_key: str | None
+    ) -> None:
         self.step_key = step_key
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._chunk_bytes = chunk_bytes
-        self._skip: tuple[str, ...] = ()
-        self.waiting = ""
-        self.waits_since: int | None = None
+        self._masker = LineMasker(keys) if keys is not None else None
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self.text = TerminalText(chunk_bytes, self._masker.part if self._masker else str)
 
-    def feed(self, data: bytes, *, final: bool = False) -> list[str]:
-        """The lines that are complete, and full chunks of one that is not."""
-        text = self._decoder.decode(data, final)
+    def feed(self, data: bytes, at: int | None, *, final: bool = False) -> list[str]:
+        """The lines that `data` completes."""
+        text = self._decode(data, final)
         if not text:
             return []
-        text = self._without_late_newline(text)
-        if "\0" in text:
-            text = clean_text(text)
-        *lines, self.waiting = (self.waiting + unify_newlines(text)).split("\n")
-        if len(self.waiting) * 4 > self._chunk_bytes:
-            *full, self.waiting = split_chunks(self.waiting, self._chunk_bytes)
-            lines += full
-        return lines
+        return self.text.feed(clean_text(text) if "\0" in text else text, at)
 
-    def release(self) -> list[str]:
-        """The unfinished line, if there is one; its end, should it still come, is no new line."""
-        if not self.waiting:
-            return []
-        line, self.waiting = self.waiting, ""
-        self.waits_since = None
-        self._skip = ("\r\n", "\n", "\r")
-        return [line]
-
-    def _without_late_newline(self, text: str) -> str:
-        cut = next((end for end in self._skip if text.startswith(end)), "")
-        # A CR ends the line at once; should the LF of a CRLF follow, it is not a second end.
-        self._skip = ("\n",) if text.endswith("\r") else ()
-        return text[len(cut) :]
+    def masked(self, messages: list[str]) -> list[str]:
+        """The messages without secrets."""
+        return self._masker.lines(messages) if self._masker else messages

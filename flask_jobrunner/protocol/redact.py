@@ -6,10 +6,12 @@ It errs on the side of hiding too much, costs linear time, and never raises.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
+
+from .terminal import strip_escapes
 
 MASK = "********"
 DEFAULT_REDACT_KEYS = (
@@ -34,6 +36,8 @@ DEFAULT_REDACT_KEYS = (
 TEXT_LIMIT = 4 * 1024 * 1024  # characters
 DEPTH_LIMIT = 64
 NODE_LIMIT = 1_000_000
+KEY_LINES = 400
+"""Lines for which a private key that was begun is waited for to end."""
 
 
 def mask_value(value: Any, keys: Iterable[str] = DEFAULT_REDACT_KEYS) -> Any:
@@ -60,15 +64,55 @@ def mask_text(text: str, keys: Iterable[str] = DEFAULT_REDACT_KEYS) -> str:
         return MASK
 
 
-def mask_lines(lines: Sequence[str], keys: Iterable[str] = DEFAULT_REDACT_KEYS) -> list[str]:
-    """`mask_text` of each line, for a batch: one look at all of them spares most of the work."""
-    matcher = _matcher(tuple(keys))
-    try:
-        if not matcher.may_hold("\n".join(lines)):
-            return list(lines)
-    except Exception:  # noqa: BLE001 - as above
-        return [MASK for _ in lines]
-    return [mask_text(line, keys) for line in lines]
+def mask_argv(argv: Iterable[str], keys: Iterable[str] = DEFAULT_REDACT_KEYS) -> tuple[str, ...]:
+    """The words of a command, without what follows `--password` and its like."""
+    is_secret, masked, hide = _matcher(tuple(keys)).is_secret, list[str](), False
+    for word in argv:
+        masked.append(MASK if hide and not word.startswith("-") else mask_text(word, keys))
+        hide = word.startswith("-") and "=" not in word and is_secret(word.lstrip("-"))
+    return tuple(masked)
+
+
+class LineMasker:
+    """`mask_text` for one text that comes line by line, in batches.
+
+    A look at a whole batch spares most of the work; and a private key is hidden although its
+    lines by themselves are nothing but letters.
+    """
+
+    def __init__(self, keys: Iterable[str] = DEFAULT_REDACT_KEYS) -> None:
+        self._keys = tuple(keys)
+        self._matcher = _matcher(self._keys)
+        self._in_key = 0
+
+    def lines(self, lines: list[str]) -> list[str]:
+        """The lines, in order, with masked secrets."""
+        try:
+            if not self._in_key and not self._matcher.may_hold("\n".join(lines)):
+                return lines
+        except Exception:  # noqa: BLE001 - what cannot be checked is not shown
+            return [MASK for _ in lines]
+        return [self._line(line) for line in lines]
+
+    def part(self, text: str) -> str:
+        """A part of one long line."""
+        return mask_text(text, self._keys)
+
+    def _line(self, line: str) -> str:
+        if self._in_key:
+            self._in_key -= 1
+            end = _KEY_END.search(line)
+            if end:
+                self._in_key = 0
+                return MASK + line[end.start() :]
+            # Without its end, a key stops where its lines stop looking like one.
+            if _KEY_BODY.fullmatch(line):
+                return MASK
+            self._in_key = 0
+        begins = [found.end() for found in _KEY_BEGIN.finditer(line)]
+        if begins and not _KEY_END.search(line, begins[-1]):
+            self._in_key = KEY_LINES
+        return mask_text(line, self._keys)
 
 
 class _Matcher:
@@ -149,6 +193,13 @@ class _Masker:
 def _masked_text(text: str, matcher: _Matcher) -> str:
     if not matcher.may_hold(text):
         return text
+    # Coloured logs put their codes between a name and its value; then the colours are given up.
+    plain = strip_escapes(text)
+    masked = _masked_plain(plain, matcher)
+    return text if masked == plain else masked
+
+
+def _masked_plain(text: str, matcher: _Matcher) -> str:
     text = _PRIVATE_KEY.sub(rf"\1{MASK}\2", text)
     text = _URL_PASSWORD.sub(rf"\1{MASK}@", text)
     text = _URL_TOKEN.sub(rf"\1{MASK}@", text)
@@ -162,6 +213,14 @@ _PRIVATE_KEY = re.compile(
     r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
     r".*?(-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
+)
+_KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+# Also with what a logger or `cat -n` puts in front; its last line; the headers of old formats.
+_KEY_BODY = re.compile(
+    r"(?:.{0,80}[^A-Za-z0-9+/=])?[A-Za-z0-9+/=]{40,100}\s*"
+    r"|\s*[A-Za-z0-9+/]{0,100}={0,2}\s*"
+    r"|(?:Proc-Type|DEK-Info|Version|Comment): .{0,100}"
 )
 # A password may hold "@", and database URLs in the wild also "/"; a port is not a password.
 _URL_PASSWORD = re.compile(

@@ -6,7 +6,6 @@ Everything here may run twice, at once, or after the fact: each write names what
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 from flask import has_request_context, request
@@ -110,8 +109,8 @@ def attempt_values(report: EndReport) -> dict[str, Any]:
 
 def last_output(runtime: Runtime, report: EndReport) -> list[NewLine]:
     """The output that the child had written and nobody had stored yet, as lines."""
-    mask = partial(mask_text, keys=runtime.config.redact_keys)
-    parser = OutputParser(report.nonce, runtime.config.log_chunk_max_bytes, mask=mask)
+    config = runtime.config
+    parser = OutputParser(report.nonce, config.log_chunk_max_bytes, redact_keys=config.redact_keys)
     now, lines = runtime.database.clock(), list[NewLine]()
     stdout, stderr = report.output()
     for stream, data, dropped in (

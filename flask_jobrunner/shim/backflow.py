@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STUCK_AFTER = 0.5  # seconds
+DROP_AFTER = 5.0  # seconds in which the child took nothing of a backlog that is full
 BACKLOG_BYTES = 1024 * 1024  # per stream
 TAIL_BYTES = 64 * 1024  # per stream, of what is left at the end
 _FRAME_BYTES = 16 * 1024
@@ -97,6 +98,11 @@ class Backflow:
             "stderr": _Stream("stderr", err, capacity(err)),
         }
         self.draining = False
+        self._held_until = 0.0
+        self._taken = 0
+        self._quiet_since = 0.0
+        self._awake = False
+        self._may_drop = False
         self._unread = unread
         self._queue: deque[tuple[_Stream, bytearray]] = deque()
         self._writing = bytearray()
@@ -112,13 +118,26 @@ class Backflow:
     @property
     def is_suspicious(self) -> bool:
         """Whether to look again soon."""
-        return any(stream.stuck_since is not None for stream in self.streams.values())
+        return self.draining or any(
+            stream.stuck_since is not None for stream in self.streams.values()
+        )
 
     def readable(self) -> list[int]:
         """The pipes to be watched for output: none, unless the child does not read them."""
-        if not self.draining:
+        # Nor if it takes what it was given: then it will read the rest by itself. Until then the
+        # pipe may well be full: whoever prints waits, and nothing is lost.
+        if not self.draining or self._awake:
             return []
-        return [stream.fd for stream in self.streams.values() if not stream.finished]
+        streams = self.streams.values()
+        return [stream.fd for stream in streams if not stream.finished and self._has_room(stream)]
+
+    def _has_room(self, stream: _Stream) -> bool:
+        full = stream.backlog + _READ_BYTES > BACKLOG_BYTES
+        return not self.draining or self._may_drop or not full
+
+    def hold(self, until: float) -> None:
+        """The child lets its pipes be full on purpose: it waits for its database."""
+        self._held_until = until
 
     def send(self, line: bytes) -> None:
         """Send a line of its own: the envelope, first of all."""
@@ -129,14 +148,24 @@ class Backflow:
         """Start to drain what is stuck; stop once the child has read all that it was given."""
         if self.draining and not self.wants_to_write and not self._unread(self.control_r):
             self._stop_draining()
+        self._look_at_child(now)
         for stream in self.streams.values():
             stuck = stream.is_stuck(self._unread(stream.fd), now)
-            if stuck and not self.draining:
+            if stuck and not self.draining and now >= self._held_until:
                 self.send(_DRAINING)
-                self.draining = True
+                self.draining, self._quiet_since = True, now
                 # It may have woken up this very moment, and taken what it must not overtake.
                 if self._unread(stream.fd) < stream.last_seen:
                     self._stop_draining()
+
+    def _look_at_child(self, now: float) -> None:
+        taken = self._written - self._unread(self.control_r)
+        if taken > self._taken or now < self._held_until:
+            self._taken, self._quiet_since = taken, now
+            self._awake = True
+        elif now - self._quiet_since >= STUCK_AFTER:
+            self._awake = False
+        self._may_drop = now - self._quiet_since >= DROP_AFTER
 
     def _stop_draining(self) -> None:
         self.draining = False
@@ -147,7 +176,7 @@ class Backflow:
     def drain(self) -> None:
         """Take what is there, at most one read a stream, and send what there is room for."""
         for stream in self.streams.values():
-            data = self._read(stream)
+            data = self._read(stream) if self._has_room(stream) else b""
             if data:
                 self._queue_up(stream, data)
         self.flush()

@@ -159,7 +159,10 @@ def oom_kills(path: str | None) -> int | None:
 
 
 def group_members(leader: int) -> list[int]:
-    """The living processes of the group and session that `leader` founded, itself included.
+    """The living processes of the session that `leader` founded, itself included.
+
+    A program that the job runs may have a group of its own in it; one that left the session is
+    meant to go on.
 
     Only meaningful while `leader` is known to be the process that it was: a child not yet waited
     for, or an identity that was compared.
@@ -167,13 +170,13 @@ def group_members(leader: int) -> list[int]:
     found = []
     for pid in _pids():
         fields = _stat_fields(pid)
-        if fields and fields[0] not in b"ZX" and int(fields[2]) == int(fields[3]) == leader:
+        if fields and fields[0] not in b"ZX" and int(fields[3]) == leader:
             found.append(pid)
     return found
 
 
 def end_group(leader: int, grace: float = GROUP_GRACE) -> int:
-    """End what is left of the group of a dead `leader`; how many there were.
+    """End what is left of the session of a dead `leader`; how many there were.
 
     TERM, CONT, `grace` seconds, KILL. The leader must not have been waited for yet, so that its
     number cannot belong to anybody else; for one that was, see `end_leftovers`.
@@ -181,11 +184,11 @@ def end_group(leader: int, grace: float = GROUP_GRACE) -> int:
     left = group_members(leader)
     if not left and _has_proc():
         return 0
-    signal_group(leader, signal.SIGTERM)
-    signal_group(leader, signal.SIGCONT)
+    _signal_all(leader, left, signal.SIGTERM)
+    _signal_all(leader, left, signal.SIGCONT)
     if _gone_within(leader, grace):
         return len(left)
-    signal_group(leader, signal.SIGKILL)
+    _signal_all(leader, group_members(leader), signal.SIGKILL)
     _gone_within(leader, 1.0)
     return len(left)
 
@@ -201,6 +204,12 @@ def end_leftovers(leader: int, ticks: int, grace: float = GROUP_GRACE) -> int:
         return 0
     members = [pid for pid in group_members(leader) if _started(pid) >= ticks]
     return end_group(leader, grace) if members else 0
+
+
+def _signal_all(leader: int, members: list[int], number: int) -> None:
+    groups = {int(fields[2]) for pid in members if (fields := _stat_fields(pid))}
+    for group in groups | {leader}:
+        signal_group(group, number)
 
 
 def signal_group(leader: int, number: int) -> None:

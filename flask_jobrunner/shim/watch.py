@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         def is_suspicious(self) -> bool: ...
         def readable(self) -> list[int]: ...
         def look(self, now: float) -> None: ...
+        def hold(self, until: float) -> None: ...
         def drain(self) -> None: ...
         def flush(self) -> None: ...
 
@@ -42,6 +43,7 @@ MESSAGE_BYTES = 4096
 NAME_CHARACTERS = 64
 TERM_GRACE = 5.0  # seconds between TERM and KILL for a child that was not warned
 WARNED_GRACE = 2.0  # the same for one that stopped by itself too slowly
+HOLD_MAX = 10.0  # seconds for which a child may let its pipes be full without being drained
 SAMPLE_EVERY = 0.5
 _WITHOUT_PIDFD = 0.1  # how often to ask for the end where the kernel cannot tell
 _SUSPICIOUS = 0.05
@@ -205,6 +207,9 @@ class Watch:
         elif kind == "stopping":
             due = now + _seconds(message, "grace")
             self._limits[_text(message, "reason")] = (due, WARNED_GRACE)
+        elif kind == "holding":
+            self._backflow.hold(now + min(_seconds(message, "seconds"), HOLD_MAX))
+            return False  # between the two of us: nobody else needs to know
         else:
             return False
         return True

@@ -43,9 +43,7 @@ class Rig:
         monkeypatch.setattr(captures, "private_copy", self._copy)
         monkeypatch.setattr(captures, "_open_pipes", self._pipes)
         standing = Standing(control=PrivateFd(control_r), ack=None, output=None, errors=None)
-        self.capture = Capture(
-            standing, b"", chunk_bytes=1000, mask=lambda text: text, clock=Clock()
-        )
+        self.capture = Capture(standing, b"", chunk_bytes=1000, redact_keys=None, clock=Clock())
         self.book = Logbook(limit=1 << 30, clock=Clock(), ring=self.ring)
         self.sink = self.capture.sink(self.book)
 
@@ -67,7 +65,7 @@ class Rig:
 
     def lines(self) -> list[str]:
         with self.book._lock:
-            return [line.message for line, _ in self.book._lines]
+            return [line.message for lines, _ in self.book._waiting for line in lines]
 
 
 @pytest.fixture
@@ -94,7 +92,7 @@ def test_a_step_is_told_on_both_streams(rig: Rig) -> None:
     os.write(rig.err_w, b"b\n")
     rig.start()
     eventually(lambda: len(rig.lines()) == 2)
-    assert {line.step_key for line, _ in rig.book._lines} == {"load"}
+    assert {line.step_key for lines, _ in rig.book._waiting for line in lines} == {"load"}
     assert rig.sink.step_key == "load"
 
 
@@ -118,7 +116,7 @@ def test_the_last_words_stay_in_the_pipe_for_a_moment(rig: Rig) -> None:
 
 
 def test_the_writer_never_waits_for_room_that_only_it_can_make(rig: Rig) -> None:
-    rig.book._buffer_bytes = 100
+    rig.book._buffer_bytes = 400
     rig.book.add([NewLine("x" * 60)])
     rig.start()
     os.write(rig.out_w, b"later\n")
@@ -320,7 +318,7 @@ from flask_jobrunner.child.logbook import Logbook
 from flask_jobrunner.child.steady import Alarm, Clock
 kept = os.dup(1)
 standing = Standing(control=PrivateFd(0), ack=None, output=None, errors=None)
-capture = Capture(standing, b"", chunk_bytes=100, mask=str, clock=Clock())
+capture = Capture(standing, b"", chunk_bytes=100, redact_keys=None, clock=Clock())
 book = Logbook(limit=1 << 20, clock=Clock(), ring=Alarm())
 capture.start(book, capture.collect)
 assert capture.is_captured(1) and capture.is_captured(2) and not capture.is_captured(kept)

@@ -268,7 +268,7 @@ def test_a_reason_of_our_own_is_written_with_the_next_beat_and_only_rises(rig: R
 
 def test_the_end_comes_after_everything_that_waits(rig: Rig) -> None:
     count = 2 * BATCH_ROWS + 3
-    rig.book.add(NewLine(str(number)) for number in range(count))
+    rig.book.add([NewLine(str(number)) for number in range(count)])
     rig.lease.ask("shutdown")
     rig.book.set_progress(Progress(done=9))
     assert rig.finish() is not None

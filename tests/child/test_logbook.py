@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from flask_jobrunner.child.logbook import BATCH_ROWS, Logbook
+import pytest
+
+from flask_jobrunner.child.logbook import BATCH_BYTES, BATCH_ROWS, Logbook
 from flask_jobrunner.child.steady import Alarm, Clock, Worker
 from flask_jobrunner.model.records import NewLine, Progress
 from tests.helpers.waiting import eventually
@@ -33,41 +35,45 @@ def test_a_batch_stays_the_same_until_it_is_written() -> None:
 
 def test_batches_are_bounded_in_rows_and_bytes() -> None:
     book = logbook(buffer_bytes=64 << 20)
-    book.add(NewLine("") for _ in range(BATCH_ROWS + 5))
+    book.add([NewLine("")] * (BATCH_ROWS + 5))
     assert book.has_more
     assert len(book.batch()) == BATCH_ROWS
     book.written()
     assert len(book.batch()) == 5
     book.written()
-    book.add(NewLine("ä" * 100_000) for _ in range(20))
-    assert len(book.batch()) == 11
-
-
-def test_past_the_limit_one_line_says_so_and_the_rest_is_counted() -> None:
-    book = logbook(limit=1000)
-    book.add(NewLine("x" * 68) for _ in range(30))
-    book.add([NewLine("small")])
-    book.add_own(NewLine("the runner's own"))
-    book.summary()
+    book.add([NewLine(f"{number}" + "ä" * 1_000_000) for number in range(20)])
+    assert len(book.batch()) < 10
     messages = taken(book)
-    assert messages[:10] == ["x" * 68] * 10
+    assert [message.strip("ä") for message in messages] == [str(n) for n in range(20)]
+    assert book._bytes == book._count == 0
+
+
+def test_a_line_larger_than_a_batch_is_a_batch() -> None:
+    book = logbook(buffer_bytes=64 << 20)
+    book.add([NewLine("x" * (BATCH_BYTES + 1)), NewLine("y")])
+    assert [len(batch) for batch in (book.batch(),)] == [1]
+    book.written()
+    assert taken(book) == ["y"]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 31])
+def test_past_the_limit_exactly_one_line_says_so(at_once: int) -> None:
+    book = logbook(limit=1000)
+    lines = [*(NewLine("x" * 92) for _ in range(30)), NewLine("small")]
+    for start in range(0, 31, at_once):
+        book.add(lines[start : start + at_once])
+    book.add_own(NewLine("the runner's own"))
+    messages = taken(book)
+    assert messages[:10] == ["x" * 92] * 10
     assert "log is full (1.0 kB" in messages[10]
-    assert messages[11:] == [
-        "the runner's own",
-        "21 lines beyond JOBRUNNER_LOG_MAX_BYTES were not kept.",
-    ]
-
-
-def test_without_anything_left_out_there_is_no_summary() -> None:
-    book = logbook()
-    book.summary()
-    assert not book.waits
+    assert messages[11:] == ["the runner's own"]
+    assert book.left_out == 21
 
 
 def test_a_full_buffer_drops_the_oldest_and_says_how_many() -> None:
     book = logbook(buffer_bytes=10_000)
     book._patience = 0.05
-    book.add(NewLine(f"{number:0968}") for number in range(15))
+    book.add([NewLine(f"{number:0831}") for number in range(15)])
     messages = taken(book)
     assert messages[0].startswith("5 lines were dropped here")
     assert [int(message) for message in messages[1:]] == list(range(5, 15))
@@ -84,7 +90,7 @@ def test_a_full_buffer_waits_for_the_writer_first() -> None:
 
     writer = Worker(write)
     writer.start()
-    book.add(NewLine(f"{number:0968}") for number in range(15))
+    book.add([NewLine(f"{number:0831}") for number in range(15)])
     eventually(lambda: not writer.alive)
     assert book.dropped == 0
 

@@ -7,13 +7,13 @@ import random
 import pytest
 
 from flask_jobrunner.model.records import NewLine
+from flask_jobrunner.protocol.encoding import split_chunks
 from flask_jobrunner.protocol.output import (
     FRAME_MAX_BYTES,
     OutputParser,
     dump_record,
     dump_step,
     new_nonce,
-    split_chunks,
 )
 
 NONCE = "0123456789abcdef"
@@ -31,7 +31,7 @@ def messages(data: bytes, chunk_bytes: int = 16384) -> list[str]:
         (b"", []),
         (b"one\ntwo\n", ["one", "two"]),
         (b"one\n\ntwo", ["one", "", "two"]),
-        (b"a\r\nb\rc\n\rd\r", ["a", "b", "c", "", "d"]),
+        (b"a\r\nb\rc\n\rd\r", ["a", "c", "d"]),
         (b"bad \xff byte\n", ["bad \ufffd byte"]),
         (b"cut \xe2\x82", ["cut \ufffd"]),
         (b"nul \0 here\n", ["nul \\u0000 here"]),
@@ -49,7 +49,7 @@ def test_text_becomes_lines(data: bytes, expected: list[str]) -> None:
 
 def test_the_end_of_a_line_may_come_in_two_reads() -> None:
     parser = OutputParser(NONCE)
-    lines = [line for data in (b"one\r", b"\ntwo\r", b"three") for line in feed(parser, data)]
+    lines = [line for data in (b"one\r", b"\ntwo\r", b"\nthree") for line in feed(parser, data)]
     assert lines + texts(parser.close()) == ["one", "two", "three"]
 
 

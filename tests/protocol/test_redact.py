@@ -12,7 +12,7 @@ from flask_jobrunner.protocol.redact import (
     MASK,
     NODE_LIMIT,
     TEXT_LIMIT,
-    mask_lines,
+    LineMasker,
     mask_text,
     mask_value,
 )
@@ -116,12 +116,41 @@ def test_no_text_costs_more_than_linear_time(text: str) -> None:
 
 
 def test_lines_are_masked_one_by_one() -> None:
-    assert mask_lines(["a", "b"]) == ["a", "b"]
-    assert mask_lines(["a", "password=x", "b"]) == ["a", "password=********", "b"]
+    assert LineMasker().lines(["a", "b"]) == ["a", "b"]
+    assert LineMasker().lines(["a", "password=x", "b"]) == ["a", "password=********", "b"]
 
 
 def test_lines_that_cannot_be_read_are_hidden() -> None:
-    assert mask_lines([3]) == [MASK]  # type: ignore[list-item]
+    assert LineMasker().lines([3]) == [MASK]  # type: ignore[list-item]
+
+
+BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+BEGIN, END = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("prefix", ["", "12:00:01 INFO ", "    7\t"])
+def test_a_private_key_is_hidden_although_it_comes_line_by_line(prefix: str) -> None:
+    masker = LineMasker()
+    key = ["DEK-Info: AES-256-CBC,00FF", "", BODY, BODY, "AbC="]
+    shown = [masker.lines([line]) for line in [prefix + BEGIN, *key, END, "after it", BODY]]
+    assert [line for lines in shown for line in lines] == [
+        prefix + BEGIN + MASK,
+        *[MASK] * 5,
+        MASK + END,
+        "after it",
+        BODY,
+    ]
+
+
+def test_a_key_that_has_no_end_hides_no_more_than_what_looks_like_one() -> None:
+    lines = LineMasker().lines([BEGIN, BODY, "that was the key", BODY])
+    assert lines == [BEGIN + MASK, MASK, "that was the key", BODY]
+
+
+def test_colours_do_not_hide_a_secret_from_us() -> None:
+    coloured = "\x1b[36mpassword\x1b[0m=\x1b[35mhunter2\x1b[0m \x1b[36muser\x1b[0m=me"
+    assert mask_text(coloured) == "password=******** user=me"
+    assert mask_text("\x1b[31mtoken count 3\x1b[0m") == "\x1b[31mtoken count 3\x1b[0m"
 
 
 def test_a_long_text_is_cut_rather_than_shown_unchecked() -> None:

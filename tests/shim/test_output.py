@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flask_jobrunner.shim import channels
-from flask_jobrunner.shim.backflow import BACKLOG_BYTES, TAIL_BYTES, Backflow, Tail
+from flask_jobrunner.shim.backflow import BACKLOG_BYTES, DROP_AFTER, TAIL_BYTES, Backflow, Tail
 from tests.helpers.shims import Launch, fake_child, noted
 
 # Reads frames until `count` lines of the form "line N" were seen, frames before pipe.
@@ -238,6 +238,62 @@ def test_too_much_drops_the_oldest_whole_lines_and_says_how_much(pipes: channels
     kept = [int(one.split()[1]) for one in rest]
     assert kept == list(range(count - len(kept), count))
     assert int(first[1:].split()[0]) == (count - len(kept)) * 12
+
+
+def draining(pipes: channels.Pipes) -> Backflow:
+    """A backflow that has just begun to drain, as nobody read for a while; time is 1.0."""
+    flow = flow_of(pipes)
+    os.write(pipes.out_w, b"x" * half_of(pipes))
+    flow.look(0.0)
+    flow.look(1.0)
+    assert flow.draining
+    return flow
+
+
+def test_a_child_that_takes_what_it_was_given_reads_the_rest_itself(pipes: channels.Pipes) -> None:
+    flow = draining(pipes)
+    assert flow.readable() == [pipes.out, pipes.err]
+    flow.drain()
+    os.read(pipes.control_r, 1000)
+    flow.look(1.1)
+    assert flow.readable() == []
+    flow.look(1.5)
+    assert flow.readable() == []
+    flow.look(1.7)
+    assert flow.readable() == [pipes.out, pipes.err]
+
+
+def test_a_full_backlog_waits_before_it_drops(pipes: channels.Pipes) -> None:
+    flow = draining(pipes)
+    while flow._has_room(flow.streams["stdout"]):
+        flow.drain()
+        os.write(pipes.out_w, (b"x" * 99 + b"\n") * 100)
+    flow.look(2.0)
+    assert flow.readable() == [pipes.err]
+    os.write(pipes.out_w, (b"x" * 99 + b"\n") * 100)
+    kept = flow.streams["stdout"].backlog
+    flow.drain()
+    assert (flow.streams["stdout"].backlog, flow.streams["stdout"].untold) == (kept, 0)
+    flow.look(1.0 + DROP_AFTER)
+    assert flow.readable() == [pipes.out, pipes.err]
+    for _ in range(20):
+        os.write(pipes.out_w, (b"x" * 99 + b"\n") * 100)
+        flow.drain()
+    assert flow.streams["stdout"].untold > 0
+
+
+def test_what_is_held_up_on_purpose_is_not_drained(pipes: channels.Pipes) -> None:
+    flow = flow_of(pipes)
+    os.write(pipes.out_w, b"x" * half_of(pipes))
+    flow.hold(5.0)
+    for now in (0.0, 1.0, 4.0):
+        flow.look(now)
+        assert flow.readable() == []
+    flow.look(5.1)
+    assert flow.readable() == [pipes.out, pipes.err]
+    flow.hold(9.0)
+    flow.look(6.0)
+    assert flow.readable() == []
 
 
 def _all_of(flow: Backflow) -> bytes:
