@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Insert, case, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Insert, case, insert, literal, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from flask_jobrunner.model.records import Job, NewJob, OwnedJob
-from flask_jobrunner.model.statuses import JobStatus, may_move
+from flask_jobrunner.model.statuses import ClaimMode, JobStatus, may_move
 
 from .database import MISSING, Database
 from .rows import add_event, clean_slate, ended, same, select_jobs, span, to_job, to_owned
@@ -85,7 +85,8 @@ class JobRepository:
                 actor=new.actor,
                 lock_key=new.lock_key,
                 active_lock_key=None if new.lock_key is None else hash_lock_key(new.lock_key),
-                priority=0,
+                priority=new.priority,
+                not_before=new.not_before,
                 payload_json=new.payload_json,
                 base_url=new.base_url,
                 revision=new.revision,
@@ -99,8 +100,8 @@ class JobRepository:
                 log_seq=0,
                 log_bytes=0,
                 worker_token_hash=new.credential_hash,
-                claim_deadline=now + span(new.claim_window),
-                queue_deadline=None if new.queue_budget is None else now + span(new.queue_budget),
+                claim_deadline=None if new.claim_window is None else now + span(new.claim_window),
+                queue_deadline=_queue_deadline(now, new.queue_budget, new.not_before),
                 launched_at=None if new.credential_hash is None else now,
                 created_at=now,
                 queued_at=now,
@@ -116,7 +117,7 @@ class JobRepository:
             connection,
             database,
             job_id=job_id,
-            action="start",
+            action="start" if new.claim_mode == "token" else "enqueue",
             attempt=1,
             to_status=JobStatus.QUEUED,
             actor=new.actor,
@@ -257,38 +258,54 @@ class JobRepository:
         self,
         job: Job,
         *,
-        credential_hash: str,
-        claim_window: float,
+        credential_hash: str | None,
+        claim_window: float | None,
         queue_budget: float | None,
         revision: str | None,
         config_digest: str,
         actor: str | None,
+        claim_mode: ClaimMode = "token",
+        delay: float | None = None,
     ) -> bool | None:
-        """A terminal push job → queued, attempt + 1, lock taken. None: the lock is held."""
-        if job.is_active or not may_move(job.status, JobStatus.QUEUED):
+        """To `queued`, attempt + 1, lock taken. None: the lock is held. Durations are seconds.
+
+        From a terminal status; or, under another revision, from `queued` while nobody is handing
+        the job out.
+        """
+        waits = job.status == "queued" and claim_mode == "trusted"
+        if not waits and (job.is_active or not may_move(job.status, JobStatus.QUEUED)):
             return False
+        jobs = self._database.tables.jobs
 
         def values() -> dict[str, Any]:
             now = self._database.now()
+            begin = now + span(delay or 0)
             return clean_slate() | {
                 "status": str(JobStatus.QUEUED),
                 "attempt": job.attempt + 1,
                 "active_lock_key": None if job.lock_key is None else hash_lock_key(job.lock_key),
                 "worker_token_hash": credential_hash,
-                "claim_deadline": now + span(claim_window),
-                "queue_deadline": None if queue_budget is None else now + span(queue_budget),
+                "claim_deadline": None if claim_window is None else now + span(claim_window),
+                "queue_deadline": None if queue_budget is None else begin + span(queue_budget),
+                "not_before": None if delay is None else begin,
                 "queued_at": now,
-                "launched_at": now,
+                "launched_at": None if credential_hash is None else now,
                 "unstarted_deaths": 0,
                 "revision": revision,
                 "config_digest": config_digest,
             }
 
-        is_push = self._database.tables.jobs.c.claim_mode == "token"
+        guard = [jobs.c.claim_mode == claim_mode]
+        if waits:
+            guard += [
+                jobs.c.revision.is_not(None),
+                jobs.c.revision != revision,
+                or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= self._database.now()),
+            ]
         from_status = JobStatus(job.status)
         try:
             return self._move(
-                job.id, job.attempt, from_status, values, is_push, action="requeue", actor=actor
+                job.id, job.attempt, from_status, values, *guard, action="requeue", actor=actor
             )
         except IntegrityError:
             return None
@@ -378,3 +395,14 @@ class JobRepository:
             .values(row_version=jobs.c.row_version + 1, updated_at=self._database.now(), **values)
         )
         return result.rowcount == 1
+
+
+def _queue_deadline(
+    now: ColumnElement[int], budget: float | None, not_before: int | None
+) -> ColumnElement[int] | None:
+    """Waiting begins when the job may begin."""
+    if budget is None:
+        return None
+    if not_before is None:
+        return now + span(budget)
+    return case((now < not_before, literal(not_before)), else_=now) + span(budget)

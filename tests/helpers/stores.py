@@ -19,12 +19,14 @@ from flask_jobrunner.protocol.envelope import Envelope, hash_credential
 from flask_jobrunner.protocol.identity import this_process, uuid7
 from flask_jobrunner.repositories.attempts import AttemptRepository
 from flask_jobrunner.repositories.database import Database, own_engine
+from flask_jobrunner.repositories.dispatch import DispatchRepository
 from flask_jobrunner.repositories.endings import EndingRepository
 from flask_jobrunner.repositories.jobs import JobRepository
 from flask_jobrunner.repositories.listing import ListingRepository
 from flask_jobrunner.repositories.logs import EventRepository, LogRepository
 from flask_jobrunner.repositories.ownership import OwnershipRepository
 from flask_jobrunner.repositories.schema import MetaRepository
+from flask_jobrunner.repositories.supervisors import SupervisorRepository
 from flask_jobrunner.repositories.tables import Tables, build_tables
 
 CREDENTIAL = "ab" * 32
@@ -58,6 +60,8 @@ class Repositories(Protocol):
     def attempts(self) -> AttemptRepository: ...
     @property
     def logs(self) -> LogRepository: ...
+    @property
+    def dispatch(self) -> DispatchRepository: ...
     @property
     def listing(self) -> ListingRepository: ...
     @property
@@ -104,6 +108,14 @@ class Store:
     @cached_property
     def logs(self) -> LogRepository:
         return LogRepository(self.database)
+
+    @cached_property
+    def dispatch(self) -> DispatchRepository:
+        return DispatchRepository(self.database)
+
+    @cached_property
+    def supervisors(self) -> SupervisorRepository:
+        return SupervisorRepository(self.database)
 
     @cached_property
     def listing(self) -> ListingRepository:
