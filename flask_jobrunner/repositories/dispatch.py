@@ -128,20 +128,20 @@ class DispatchRepository:
             jobs.c.attempt == attempt,
             jobs.c.status == str(JobStatus.QUEUED),
         ]
-        values = {
-            "worker_token_hash": None,
-            "dispatch_by": None,
-            "dispatch_until": None,
-            "launched_at": None,
-            "unstarted_deaths": jobs.c.unstarted_deaths + int(died),
-            "row_version": jobs.c.row_version + 1,
-            "updated_at": database.now(),
-        }
 
         def unit(connection: Connection) -> Literal["queued", "failed"] | None:
             reserved = jobs.c.worker_token_hash == credential_hash
-            taken = update(jobs).where(*mine, reserved).values(**values)
-            if connection.execute(taken).rowcount != 1:
+            freed = update(jobs).where(*mine, reserved)
+            values = {
+                "worker_token_hash": None,
+                "dispatch_by": None,
+                "dispatch_until": None,
+                "launched_at": None,
+                "unstarted_deaths": jobs.c.unstarted_deaths + int(died),
+                "row_version": jobs.c.row_version + 1,
+                "updated_at": database.now(),
+            }
+            if connection.execute(freed.values(**values)).rowcount != 1:
                 return None
             over = ended(database, JobStatus.FAILED) | {
                 "error_reason_code": str(Reason.POISON),

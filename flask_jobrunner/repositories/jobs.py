@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Insert, case, insert, literal, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, Insert, case, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from flask_jobrunner.model.records import Job, NewJob, OwnedJob
 from flask_jobrunner.model.statuses import ClaimMode, JobStatus, may_move
 
 from .database import MISSING, Database
+from .new_row import hash_lock_key, insert_unless_held, new_row
 from .rows import add_event, clean_slate, ended, same, select_jobs, span, to_job, to_owned
 
 MINT_GRACE = 10
 """A row that joined the host's transaction has this many claim windows to be launched in."""
-
-
-def hash_lock_key(lock_key: str) -> str:
-    """What is compared: exact bytes, whatever the database's collation."""
-    return hashlib.sha256(lock_key.encode("utf-8")).hexdigest()
-
-
-def insert_unless_held(database: Database) -> Insert:
-    """An insert that does nothing where the lock key is taken; it waits for whoever takes it."""
-    jobs, columns = database.tables.jobs, ["active_lock_key"]
-    if database.dialect == "postgresql":
-        return postgresql.insert(jobs).on_conflict_do_nothing(index_elements=columns)
-    if database.dialect == "sqlite":
-        return sqlite.insert(jobs).on_conflict_do_nothing(index_elements=columns)
-    return insert(jobs).prefix_with("IGNORE")
 
 
 class JobRepository:
@@ -72,42 +56,7 @@ class JobRepository:
         return self._add(connection, insert_unless_held(self._database), new)
 
     def _add(self, connection: Connection, statement: Insert, new: NewJob) -> int | None:
-        database, now = self._database, self._database.now()
-        result = connection.execute(
-            statement.values(
-                job_uuid=new.uuid,
-                job_type=new.job_type,
-                status=str(JobStatus.QUEUED),
-                claim_mode=new.claim_mode,
-                title=new.title,
-                owner=new.owner,
-                reference=new.reference,
-                actor=new.actor,
-                lock_key=new.lock_key,
-                active_lock_key=None if new.lock_key is None else hash_lock_key(new.lock_key),
-                priority=new.priority,
-                not_before=new.not_before,
-                payload_json=new.payload_json,
-                base_url=new.base_url,
-                revision=new.revision,
-                config_digest=new.config_digest,
-                row_version=1,
-                attempt=1,
-                unstarted_deaths=0,
-                restarts=0,
-                warning_count=0,
-                error_count=0,
-                log_seq=0,
-                log_bytes=0,
-                worker_token_hash=new.credential_hash,
-                claim_deadline=None if new.claim_window is None else now + span(new.claim_window),
-                queue_deadline=_queue_deadline(now, new.queue_budget, new.not_before),
-                launched_at=None if new.credential_hash is None else now,
-                created_at=now,
-                queued_at=now,
-                updated_at=now,
-            )
-        )
+        result = connection.execute(statement.values(**new_row(self._database, new)))
         # psycopg counts no rows here, and the others answer a key even where they inserted none.
         key = None if result.rowcount == 0 else result.inserted_primary_key
         if key is None:
@@ -115,7 +64,7 @@ class JobRepository:
         job_id = int(key[0])
         add_event(
             connection,
-            database,
+            self._database,
             job_id=job_id,
             action="start" if new.claim_mode == "token" else "enqueue",
             attempt=1,
@@ -395,14 +344,3 @@ class JobRepository:
             .values(row_version=jobs.c.row_version + 1, updated_at=self._database.now(), **values)
         )
         return result.rowcount == 1
-
-
-def _queue_deadline(
-    now: ColumnElement[int], budget: float | None, not_before: int | None
-) -> ColumnElement[int] | None:
-    """Waiting begins when the job may begin."""
-    if budget is None:
-        return None
-    if not_before is None:
-        return now + span(budget)
-    return case((now < not_before, literal(not_before)), else_=now) + span(budget)

@@ -13,7 +13,7 @@ from flask_jobrunner.model.records import Page
 from flask_jobrunner.model.statuses import OWNED, JobStatus
 
 from .database import Database
-from .jobs import hash_lock_key
+from .new_row import hash_lock_key
 from .rows import select_jobs, to_job
 
 PAGE_MAX = 200

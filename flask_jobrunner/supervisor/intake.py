@@ -101,12 +101,12 @@ class Intake:
         """The end of a process is recorded."""
         self._lookout.hint()
         self.found_nothing = False
-        if report.claimed or end.attempt > handed.attempt:
+        if end.taken:
             told.ended(self._log, handed, report, end)
             return
         if end.status != "queued":
             told.not_taken(self._log, handed, report, end)
-        if end.not_taken and not self.closed:
+        if end.given_back and not self.closed:
             self._failed(told.why_not_taken(report))
 
     def _has_place(self) -> bool:

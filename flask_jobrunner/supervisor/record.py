@@ -23,8 +23,10 @@ class Ending:
     status: str | None
     reason: str | None
     attempt: int
-    not_taken: bool
-    """The process ended without having taken the job, though it was still its own to take."""
+    taken: bool
+    """Whether the process had taken the job."""
+    given_back: bool
+    """It had not, though the job was still its own to take."""
 
 
 def record(runtime: Runtime, handed: Handed, report: EndReport) -> Ending:
@@ -33,11 +35,14 @@ def record(runtime: Runtime, handed: Handed, report: EndReport) -> Ending:
         raise LockBusy(f"Job {handed.uuid} changes faster than its end can be recorded.")
     returned = None if report.claimed else give_back(runtime, handed, report)
     job = runtime.jobs.get(handed.id)
+    # Its message may have been lost: the job's history has the claim.
+    taken = report.claimed or runtime.events.was_claimed(handed.id, handed.attempt)
     return Ending(
         status=job.status if job else None,
         reason=job.error_reason_code if job else None,
         attempt=job.attempt if job else handed.attempt,
-        not_taken=returned is not None,
+        taken=taken,
+        given_back=returned is not None,
     )
 
 

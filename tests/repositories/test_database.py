@@ -18,6 +18,7 @@ from flask_jobrunner.model.errors import DatabaseAway, LockBusy
 from flask_jobrunner.model.records import Claim, Outcome, Verdict
 from flask_jobrunner.repositories import database as module
 from flask_jobrunner.repositories.database import Database, own_engine
+from flask_jobrunner.repositories.listing import JobFilter
 from tests.helpers.lossy import LossyProxy, proxy_before
 from tests.helpers.stores import (
     Store,
@@ -170,7 +171,7 @@ def test_a_connection_that_died_in_the_pool_is_not_noticed(far: Store, proxy: Lo
     queue(far)
     proxy.cut_all()
     assert queue(far).status == "queued"
-    assert far.listing.active_ids(0)
+    assert far.listing.find(JobFilter()).jobs
 
 
 # -- a server that is not there ---------------------------------------------------------------
@@ -428,7 +429,7 @@ OPEN_TRANSACTIONS = {
 def test_nothing_is_left_in_a_transaction(server_store: Store) -> None:
     kept = open_store(server_store.url, keep=True)
     job = queue(kept)
-    kept.listing.active_ids(0)
+    kept.listing.find(JobFilter())
     kept.jobs.get(job.id)
     with pytest.raises(RuntimeError):
         kept.database.run(_raise)
@@ -540,7 +541,7 @@ def test_a_host_that_writes_in_the_old_journal_mode_is_waited_for(tmp_path: Path
     host.execute("INSERT INTO entries VALUES ('a')")
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(queue, open_store(url))
-        assert open_store(url).listing.active_ids(0) == []
+        assert open_store(url).listing.find(JobFilter()).jobs == []
         host.execute("COMMIT")
         host.close()
         assert waiting.result(timeout=10).status == "queued"

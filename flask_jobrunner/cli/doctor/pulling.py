@@ -18,15 +18,17 @@ def examine(runtime: Runtime) -> Iterator[Finding]:
     """Supervisors that are seen, and jobs that wait for others."""
     try:
         runtime.meta.ensure()
-        if runtime.meta.differences():
-            return
-        found, waiting = runtime.supervisors.all(), runtime.supervisors.waiting()
+        if not runtime.meta.differences():
+            yield from _examine(runtime.supervisors.all(), runtime.supervisors.waiting(), runtime)
     except JobRunnerError:
         return  # the database has its own findings
+
+
+def _examine(
+    found: list[Supervisor], waiting: list[Waiting], runtime: Runtime
+) -> Iterator[Finding]:
     alive = [one for one in found if one.silent_for <= runtime.supervisor_silence]
-    for one in found:
-        if one not in alive:
-            yield _silent(one)
+    yield from (_silent(one) for one in found if one not in alive)
     if alive:
         yield fine("Supervisors", "; ".join(_told(one) for one in alive) + ".")
     elif not waiting:
