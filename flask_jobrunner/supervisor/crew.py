@@ -58,6 +58,7 @@ class Crew:
         self._desk = desk
         self._burials = Desk("jobrunner-ends", ring, limit=LAST_WORDS_AT_ONCE)
         self._unrecorded: deque[_End] = deque()
+        self._recording: list[_End] = []
         self._pause = Backoff(0.5, 5.0, clock)
         self._in_doubt = 0
         self.running: list[Child] = []
@@ -70,7 +71,7 @@ class Crew:
     @property
     def unrecorded(self) -> int:
         """Ends that are not in the database yet."""
-        return len(self._unrecorded) + self._desk.open
+        return len(self._unrecorded) + len(self._recording)
 
     @property
     def in_doubt(self) -> int:
@@ -114,8 +115,8 @@ class Crew:
             self._record(self._unrecorded.popleft())
 
     def keep_unrecorded(self) -> None:
-        """Put what the database does not take into the spool folder."""
-        for end in self._unrecorded:
+        """Put what the database does not take into the spool folder; twice does no harm."""
+        for end in [*self._recording, *self._unrecorded]:
             if not record.keep(self._runtime, end.report):
                 self._log.error("error", f"The end of job {end.handed.uuid} could not be kept.")
         self._unrecorded.clear()
@@ -141,14 +142,17 @@ class Crew:
 
     def _record(self, end: _End) -> None:
         def done(ending: Ending) -> None:
+            self._recording.remove(end)
             self._in_doubt -= not end.report.claimed
             self._pause.succeed()
             self._contact.made()
             self._ended(end.handed, end.report, ending)
 
         def failed(error: Exception) -> None:
+            self._recording.remove(end)
             self._pause.fail()
             self._contact.lost(error)
             self._unrecorded.append(end)
 
+        self._recording.append(end)
         self._desk.ask(lambda: record.record(self._runtime, end.handed, end.report), done, failed)
