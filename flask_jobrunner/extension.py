@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import MetaData
 
 from .caller import cancel, enqueue, inspect, links, requeue, start
 from .caller.handover import Wait
@@ -27,9 +26,9 @@ from .model.results import (
     StatusResult,
 )
 from .protocol.checks import is_short
-from .repositories.database import Database, own_engine
 from .repositories.host_session import watch
-from .repositories.tables import Tables, build_tables
+from .repositories.opening import metadata_of, open_database
+from .repositories.tables import build_tables
 from .runtime import EXTENSION, Hooks, Runtime, current_runtime, process_role
 from .signals import log
 
@@ -66,7 +65,7 @@ class JobRunner:
         for warning in warnings:
             log.warning(warning)
         database = db or self._db or _registered_db(app)
-        tables = build_tables(_metadata(database, config.bind_key), config.table_prefix)
+        tables = build_tables(metadata_of(database, config.bind_key), config.table_prefix)
         for job_type, path in config.handlers.items():
             self._handlers.add_path(job_type, path)
         app.extensions[EXTENSION] = Runtime(
@@ -74,7 +73,14 @@ class JobRunner:
             config,
             self._handlers,
             self._hooks,
-            open_database=functools.partial(_open_database, app, database, config, tables),
+            open_database=functools.partial(
+                open_database,
+                app,
+                database,
+                tables,
+                bind_key=config.bind_key,
+                keep=process_role() in ("job", "supervisor"),
+            ),
             db=lambda: database,
         )
         watch()
@@ -359,39 +365,6 @@ def _registered_db(app: Flask) -> SQLAlchemy:
         )
     found: SQLAlchemy = db
     return found
-
-
-def _metadata(db: SQLAlchemy, bind_key: str | None) -> MetaData:
-    if bind_key not in db.metadatas:
-        # As Flask-SQLAlchemy makes one for the first model of a bind.
-        db.metadatas[bind_key] = MetaData(
-            naming_convention=db.metadata.naming_convention, info={"bind_key": bind_key}
-        )
-    return db.metadatas[bind_key]
-
-
-def _open_database(app: Flask, db: SQLAlchemy, config: Config, tables: Tables) -> Database:
-    with app.app_context():
-        try:
-            host = db.engines[config.bind_key]
-        except (KeyError, RuntimeError) as error:
-            raise ConfigError(
-                f"No database is configured for jobs (JOBRUNNER_BIND_KEY is {config.bind_key!r}): "
-                "set SQLALCHEMY_DATABASE_URI, or the bind in SQLALCHEMY_BINDS, and call "
-                "db.init_app(app)."
-            ) from error
-    options = _engine_options(app, db, config.bind_key)
-    keep = process_role() in ("job", "supervisor")
-    return Database(own_engine(host, options, keep=keep), tables)
-
-
-def _engine_options(app: Flask, db: SQLAlchemy, bind_key: str | None) -> dict[str, Any]:
-    """What Flask-SQLAlchemy makes this bind's engine from: no bind gets the default one's."""
-    options = dict(getattr(db, "_engine_options", {}))
-    if bind_key is None:
-        options |= app.config.get("SQLALCHEMY_ENGINE_OPTIONS") or {}
-    bind = (app.config.get("SQLALCHEMY_BINDS") or {}).get(bind_key)
-    return options | bind if isinstance(bind, dict) else options
 
 
 def _import_handler_modules(config: Config) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from flask.cli import with_appcontext
 
-from flask_jobrunner.caller.inspect import error_of, why_untaken
+from flask_jobrunner.caller.inspect import error_of
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, Event, OwnedJob
 from flask_jobrunner.protocol.encoding import decode_json

@@ -107,7 +107,7 @@ class Intake:
         if end.status != "queued":
             told.not_taken(self._log, handed, report, end)
         if end.given_back and not self.closed:
-            self._failed(told.why_not_taken(report))
+            self._failed(told.why_not_taken(report, end))
 
     def _has_place(self) -> bool:
         if self.closed or not self._desk.is_free or self._crew.in_doubt:

@@ -8,7 +8,7 @@ from flask_jobrunner.model.errors import LockBusy
 from flask_jobrunner.model.statuses import Reason
 from flask_jobrunner.model.words import REASON_WORDS
 from flask_jobrunner.protocol.report import EndReport, dump_report
-from flask_jobrunner.recovery.settle import settle_report, tell_finished, told_end
+from flask_jobrunner.recovery.settle import last_words, settle_report, tell_finished, told_end
 from flask_jobrunner.recovery.verdict import is_death
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.shim import deliver
@@ -27,6 +27,8 @@ class Ending:
     """Whether the process had taken the job."""
     given_back: bool
     """It had not, though the job was still its own to take."""
+    words: str
+    """The end of what a process printed that took nothing; secrets are masked."""
 
 
 def record(runtime: Runtime, handed: Handed, report: EndReport) -> Ending:
@@ -43,6 +45,7 @@ def record(runtime: Runtime, handed: Handed, report: EndReport) -> Ending:
         attempt=job.attempt if job else handed.attempt,
         taken=taken,
         given_back=returned is not None,
+        words="" if taken else last_words(runtime, report),
     )
 
 
@@ -58,7 +61,7 @@ def give_back(runtime: Runtime, handed: Handed, report: EndReport | None = None)
         handed.attempt,
         handed.credential_hash,
         died=died,
-        message=told_end(report, poison) if report is not None else poison,
+        message=told_end(runtime, report, poison) if report is not None else poison,
         evidence=report.evidence() if report is not None else None,
     )
     if status == "failed":

@@ -6,7 +6,6 @@ from typing import Any
 
 from flask_jobrunner.model.words import REASON_WORDS, autopsy, duration
 from flask_jobrunner.protocol.report import EndReport
-from flask_jobrunner.recovery.settle import last_words
 
 from .children import Child
 from .dispatch import Handed
@@ -75,15 +74,14 @@ def not_taken(log: Log, handed: Handed, report: EndReport, end: Ending) -> None:
     log.info("not_taken", text, **fields(handed), status=end.status, reason=end.reason)
 
 
-def why_not_taken(report: EndReport) -> str:
+def why_not_taken(report: EndReport, end: Ending) -> str:
     """Why a process did not take a job that was there to be taken."""
     reason = REASON_WORDS.get(report.refused or "", "")
     if report.killed == "claim_window":
         reason = "A process did not take its job within JOBRUNNER_CLAIM_WINDOW."
     reason = reason or "A process ended before it took its job."
-    words = last_words(report)[-_LAST_WORDS:]
     text = f"{reason} It {_past(autopsy(report.evidence()))}."
-    return f"{text} Its last words:\n{words}\n" if words else text
+    return f"{text} Its last words:\n{end.words[-_LAST_WORDS:]}\n" if end.words else text
 
 
 def _past(how: str) -> str:
