@@ -92,6 +92,18 @@ def test_waiting_for_the_end(
     assert commands("enqueue", "host.nothing", "--wait=0.1").exit_code == 4
 
 
+def test_a_job_of_the_queue_is_requeued(commands: Commands, host_jobs: JobRunner) -> None:
+    job = host_jobs.enqueue("host.nothing").job
+    host_jobs.cancel(job.uuid)
+    answer = commands("requeue", job.id, "--delay", 60)
+
+    assert answer.exit_code == 0
+    assert answer.out == f"Job {job.uuid} waits again, as attempt 2.\n"
+    found = host_jobs.get(job.uuid)
+    assert found is not None
+    assert found.not_before is not None
+
+
 def test_a_job_that_nobody_takes_says_so_where_it_is_shown(
     commands: Commands, host_jobs: JobRunner
 ) -> None:
