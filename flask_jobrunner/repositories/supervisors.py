@@ -79,6 +79,12 @@ class SupervisorRepository:
         """Say that it takes no more jobs."""
         return self._set(uuid, "drain_requested_at")
 
+    def forget_revision(self, uuid: str) -> bool:
+        """Say that it takes only what is made for no revision."""
+        table = self._database.tables.supervisors
+        statement = update(table).where(table.c.supervisor_uuid == uuid).values(revision=None)
+        return self._database.run(lambda connection: connection.execute(statement).rowcount) == 1
+
     def remove(self, uuids: Sequence[str]) -> None:
         """Take rows away."""
         table = self._database.tables.supervisors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -99,6 +100,12 @@ class Child:
     def end(self, why: str, *, grace: float) -> None:
         """End it: TERM, `grace` seconds, KILL."""
         self._watch.end(why, 0.0, grace)
+
+    def kill(self) -> None:
+        """End it at once, watched or not."""
+        # Our own child, not waited for: the number can belong to nobody else.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     def last_words(self) -> EndReport:
         """End what it left behind, wait for it, and tell how it ended. May take some seconds."""

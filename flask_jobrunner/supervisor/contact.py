@@ -41,7 +41,8 @@ class Contact:
             return
         self._told = kind
         if isinstance(error, (DatabaseAway, LockBusy)):
-            self._log.warning("database_away", f"{error} Running jobs go on; no more are taken.")
+            event = "database_away" if isinstance(error, DatabaseAway) else "database_busy"
+            self._log.warning(event, f"{error} Running jobs go on; no more are taken.")
         else:
             text = "".join(traceback.format_exception(error))
             self._log.error("error", f"Unexpected, tried again: {text}", error=kind)

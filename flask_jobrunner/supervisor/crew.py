@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -105,8 +104,7 @@ class Crew:
     def step(self, ready: Mapping[int, int]) -> None:
         """Watch all of them; see to those that have ended."""
         for child in list(self.running):
-            self._watch(child, ready)
-            if child.ended:
+            if self._has_ended(child, ready):
                 self.running.remove(child)
                 self._bury(child)
         self._burials.deliver()
@@ -121,13 +119,15 @@ class Crew:
                 self._log.error("error", f"The end of job {end.handed.uuid} could not be kept.")
         self._unrecorded.clear()
 
-    def _watch(self, child: Child, ready: Mapping[int, int]) -> None:
+    def _has_ended(self, child: Child, ready: Mapping[int, int]) -> bool:
         try:
             child.step(ready)
         except Exception as error:  # noqa: BLE001 - one child must not cost the others their parent
-            self._log.error("error", f"Process {child.pid} cannot be watched: {error!r}.")
-            with contextlib.suppress(Exception):
-                child.end("unwatched", grace=0.0)
+            text = f"Process {child.pid} cannot be watched, and is ended: {error!r}."
+            self._log.error("error", text, job=child.handed.uuid)
+            child.kill()
+            return True
+        return child.ended
 
     def _bury(self, child: Child) -> None:
         def told(report: EndReport) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from flask_jobrunner.protocol.envelope import (
@@ -39,6 +39,11 @@ class Dispatcher:
         self._runtime = runtime
         self._wanted = wanted
         self._supervisor = supervisor
+
+    def take_unpinned_only(self) -> bool:
+        """From now on only take what is made for no revision. False: so it is already."""
+        before, self._wanted = self._wanted, replace(self._wanted, revision=None)
+        return before != self._wanted
 
     def next(self, free: int) -> Handed | Literal["nothing", "full"]:
         """Reserve the next job. `free` is how many slots our own children leave."""

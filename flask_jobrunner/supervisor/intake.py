@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from flask_jobrunner.model.statuses import Reason
 from flask_jobrunner.model.words import duration
 from flask_jobrunner.protocol.report import EndReport
 from flask_jobrunner.runtime import Runtime
@@ -19,6 +20,7 @@ from .dispatch import Dispatcher, Handed
 from .log import Log
 from .plan import Plan
 from .record import Ending, give_back
+from .upkeep import Register
 from .wake import Lookout
 
 FULL_PAUSE = 1.0
@@ -39,6 +41,7 @@ class Intake:
         runtime: Runtime,
         plan: Plan,
         dispatcher: Dispatcher,
+        register: Register,
         crew: Crew,
         contact: Contact,
         log: Log,
@@ -50,6 +53,7 @@ class Intake:
         self._runtime = runtime
         self._plan = plan
         self._dispatcher = dispatcher
+        self._register = register
         self._crew = crew
         self._contact = contact
         self._log = log
@@ -106,7 +110,11 @@ class Intake:
             return
         if end.status != "queued":
             told.not_taken(self._log, handed, report, end)
-        if end.given_back and not self.closed:
+        if not end.given_back or self.closed:
+            return
+        if report.refused == Reason.REVISION_MISMATCH:
+            self._outdated(handed)
+        else:
             self._failed(told.why_not_taken(report, end))
 
     def _has_place(self) -> bool:
@@ -139,13 +147,20 @@ class Intake:
             return
         try:
             self._crew.start(handed)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self._return(handed)
             self._failed(f"No process can be started: {error}.")
 
     def _return(self, handed: Handed) -> None:
         """Give back what no process was started for; should that fail, its time runs out."""
         self._desk.ask(lambda: give_back(self._runtime, handed), _ignore, self._contact.lost)
+
+    def _outdated(self, handed: Handed) -> None:
+        """Our processes run other code than we do: what is made for ours waits for others."""
+        if not self._dispatcher.take_unpinned_only():
+            return
+        told.outdated(self._log, handed)
+        self._desk.ask(self._register.is_outdated, _ignore, self._contact.lost)
 
     def _failed(self, why: str) -> None:
         pause = self._boots.fail()

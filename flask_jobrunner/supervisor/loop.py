@@ -80,6 +80,7 @@ class Supervisor:
             runtime,
             plan,
             Dispatcher(runtime, wanted, self.uuid),
+            self._register,
             self._crew,
             contact,
             log,

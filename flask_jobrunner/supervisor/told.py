@@ -74,6 +74,15 @@ def not_taken(log: Log, handed: Handed, report: EndReport, end: Ending) -> None:
     log.info("not_taken", text, **fields(handed), status=end.status, reason=end.reason)
 
 
+def outdated(log: Log, handed: Handed) -> None:
+    """The processes that we start run another revision than we do."""
+    text = (
+        "The processes that are started here run another revision than this one does. Restart it: "
+        "until then it only takes jobs that are made for no revision."
+    )
+    log.error("outdated", text, **fields(handed))
+
+
 def why_not_taken(report: EndReport, end: Ending) -> str:
     """Why a process did not take a job that was there to be taken."""
     reason = REASON_WORDS.get(report.refused or "", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from flask_jobrunner.model.records import Job
@@ -45,6 +45,11 @@ class Register:
     def drains(self) -> None:
         """Say that it takes no more jobs."""
         self._runtime.supervisors.drains(self._me.uuid)
+
+    def is_outdated(self) -> None:
+        """Say that this one takes no jobs of a revision any more."""
+        self._me = replace(self._me, revision=None)
+        self._runtime.supervisors.forget_revision(self._me.uuid)
 
     def forget(self) -> None:
         """Remove the rows of those that are gone."""

@@ -163,3 +163,63 @@ def test_a_running_job_is_cancelled(host_jobs: JobRunner, pull: Supervisors) -> 
 
     assert host_jobs.cancel(made.uuid).status == "cancel_requested"
     assert ended(host_jobs, made)[0].status == "cancelled"
+
+
+@pytest.mark.parametrize(
+    "host_config", [{**QUICK, "JOBRUNNER_HANDLERS": {"rough.gil": "tests.child.rough:hold_gil"}}]
+)
+def test_a_job_that_runs_for_too_long_is_ended(host_jobs: JobRunner, pull: Supervisors) -> None:
+    made = host_jobs.enqueue("host.budget", script(("ignore_signals",), ("pause", 600))).job
+    pull.work()
+
+    (job,) = ended(host_jobs, made)
+    assert (job.status, job.error_reason_code) == ("failed", "run_timeout")
+
+
+# The supervisor was built from r1, and what it starts is built from r2, which came meanwhile.
+BEFORE_THE_DEPLOY = """
+import json, os, tests.host_app as host
+real = host.create_app
+def create_app():
+    now = os.environ[host.CONFIG]
+    os.environ[host.CONFIG] = json.dumps(json.loads(now) | {"JOBRUNNER_REVISION": "r1"})
+    try:
+        return real()
+    finally:
+        os.environ[host.CONFIG] = now
+host.create_app = create_app
+"""
+
+
+@pytest.mark.parametrize("host_config", [{**QUICK, "JOBRUNNER_REVISION": "r2"}])
+def test_jobs_of_another_revision_wait_for_supervisors_of_theirs(
+    host_jobs: JobRunner, pull: Supervisors
+) -> None:
+    old, new, any_other = (host_jobs.enqueue("host.nothing").job for _ in range(3))
+    pull.change(old, revision="r1")
+    pull.change(any_other, revision=None)
+
+    assert pull.work("--burst", ready=False).exit_code() == 0
+    assert {job.status for job in ended(host_jobs, new, any_other)} == {"succeeded"}
+    assert [row[0] for row in pull.columns("status")] == ["queued", "succeeded", "succeeded"]
+    assert host_jobs.requeue(old.uuid).status == "queued"
+    assert pull.work("--burst", ready=False).exit_code() == 0
+    assert ended(host_jobs, old)[0].attempt == 2
+
+
+@pytest.mark.parametrize("host_config", [{**QUICK, "JOBRUNNER_REVISION": "r2"}])
+def test_a_supervisor_from_before_a_deploy_leaves_pinned_jobs_to_others(
+    host_jobs: JobRunner, pull: Supervisors
+) -> None:
+    pinned, unpinned = (host_jobs.enqueue("host.nothing").job for _ in range(2))
+    pull.change(pinned, revision="r1")
+    pull.change(unpinned, revision=None)
+    working = pull.work_patched(BEFORE_THE_DEPLOY)
+
+    assert ended(host_jobs, unpinned)[0].status == "succeeded"
+    assert "Restart it" in working.tells("outdated")["message"]
+    assert len(working.told("outdated")) == 1
+    assert working.told("backing_off") == []
+    columns = ("status", "attempt", "unstarted_deaths", "dispatch_until")
+    assert pull.columns(*columns)[0] == ("queued", 1, 0, None)
+    assert [one.revision for one in pull.runtime.supervisors.all()] == [None]

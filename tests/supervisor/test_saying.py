@@ -75,7 +75,7 @@ def test_an_outage_is_told_when_it_begins_and_when_it_ends() -> None:
     told = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [one["event"] for one in told] == [
         "database_away",
-        "database_away",
+        "database_busy",
         "error",
         "database_back",
     ]
