@@ -91,8 +91,8 @@ def _envelope(control: PrivateFd, job_ref: str, claim_mode: ClaimMode) -> tuple[
     if job_ref not in {envelope.job_uuid, str(envelope.job_id)}:
         raise Refused("The envelope is for another job.", "bad_envelope", ExitCode.USAGE)
     if envelope.claim_mode != claim_mode:
-        text = "The envelope is for another kind of job than this command runs."
-        raise Refused(text, "bad_envelope", ExitCode.USAGE)
+        text = "The credential is for another kind of job than this command runs."
+        raise Refused(text, "bad_credential", ExitCode.REFUSED)
     return envelope, rest
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flask_jobrunner.model.errors import LockBusy
 from flask_jobrunner.model.statuses import Reason
 from flask_jobrunner.model.words import REASON_WORDS
+from flask_jobrunner.protocol import identity
 from flask_jobrunner.protocol.report import EndReport, dump_report
 from flask_jobrunner.recovery.settle import last_words, settle_report, tell_finished, told_end
 from flask_jobrunner.recovery.verdict import is_death
@@ -37,8 +38,7 @@ def record(runtime: Runtime, handed: Handed, report: EndReport) -> Ending:
         raise LockBusy(f"Job {handed.uuid} changes faster than its end can be recorded.")
     returned = None if report.claimed else give_back(runtime, handed, report)
     job = runtime.jobs.get(handed.id)
-    # Its message may have been lost: the job's history has the claim.
-    taken = report.claimed or runtime.events.was_claimed(handed.id, handed.attempt)
+    taken = report.claimed or _claimed_by_ours(runtime, handed)
     return Ending(
         status=job.status if job else None,
         reason=job.error_reason_code if job else None,
@@ -46,6 +46,14 @@ def record(runtime: Runtime, handed: Handed, report: EndReport) -> Ending:
         taken=taken,
         given_back=returned is not None,
         words="" if taken else last_words(runtime, report),
+    )
+
+
+def _claimed_by_ours(runtime: Runtime, handed: Handed) -> bool:
+    """Whether a process of this supervisor has the attempt: its message may have been lost."""
+    me = identity.this_process(runtime.config.instance)
+    return any(
+        one.attempt == handed.attempt and one.parent == me for one in runtime.attempts.of(handed.id)
     )
 
 
