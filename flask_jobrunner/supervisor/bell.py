@@ -58,7 +58,10 @@ class Signals:
         self._before: dict[int, Any] = {}
 
     def install(self) -> None:
-        """Take them from now on. One that this process was started to ignore stays ignored."""
+        """Take them from now on. A HUP that this process was started to ignore stays ignored."""
+        # Both are inherited: blocked signals would stop nobody, ignored children tell no exit code.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for number in (*STOPS, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN or number in STOPS:
                 self._before[number] = signal.signal(number, self._note)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 Level = Literal["info", "warning", "error"]
+# What a terminal would act upon: last words of a process may hold anything.
+_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MARKS: dict[Level, str] = {"info": " ", "warning": "!", "error": "E"}
 
 
@@ -37,7 +40,7 @@ class Log:
             told |= {"level": level, "event": event, "message": text, **fields}
             line = json.dumps(told, default=str)
         else:
-            line = f"{now.astimezone():%H:%M:%S} {_MARKS[level]} {text}"
+            line = f"{now.astimezone():%H:%M:%S} {_MARKS[level]} {_ACTIVE.sub('?', text)}"
         # A terminal that was closed, or a pipe that nobody reads, must not end a supervisor.
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(line + "\n")

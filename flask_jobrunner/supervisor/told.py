@@ -70,7 +70,7 @@ def not_taken(log: Log, handed: Handed, report: EndReport, end: Ending) -> None:
         text = f"{name(handed)} failed (poison): {how}."
         log.error("ended", text, **fields(handed), status="failed", reason="poison")
         return
-    text = f"{name(handed)} was {end.status} before its process took it."
+    text = f"{name(handed)} is {end.status}; its process had not taken it."
     log.info("not_taken", text, **fields(handed), status=end.status, reason=end.reason)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from flask_jobrunner.supervisor.bell import Bell
+from flask_jobrunner.supervisor.bell import STOPS, Bell, Signals
 from flask_jobrunner.supervisor.desk import Desk
 from tests.helpers.waiting import eventually
 
@@ -107,3 +109,25 @@ def test_a_bell_rings_once_and_after_its_end_no_more() -> None:
     bell.step({})
     bell.close()
     bell.ring()
+
+
+def test_signals_are_taken_whatever_was_inherited() -> None:
+    bell = Bell()
+    signals = Signals(bell)
+    before = {number: signal.getsignal(number) for number in (*STOPS, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        signals.install()
+        assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert eventually(signals.take) == [signal.SIGTERM]
+        assert signals.take() == []
+    finally:
+        signals.restore()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, before[signal.SIGHUP])
+        bell.close()
+    assert signal.getsignal(signal.SIGTERM) == before[signal.SIGTERM]

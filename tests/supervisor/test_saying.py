@@ -30,6 +30,13 @@ def test_lines_for_people() -> None:
     assert lines[0][2] == lines[0][5] == ":"
 
 
+def test_a_terminal_is_told_nothing_to_act_upon() -> None:
+    out = io.StringIO()
+    Log(out, as_json=False).error("backing_off", "last words:\n\x1b]0;title\x07\ttab\x9b1m")
+
+    assert out.getvalue()[9:] == "E last words:\n?]0;title?\ttab?1m\n"
+
+
 def test_json_for_programs() -> None:
     out = io.StringIO()
     Log(out, as_json=True).info("ended", "It “ended”.\n2", job="u", attempt=2, path=Path("a"))
