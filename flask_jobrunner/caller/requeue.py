@@ -15,7 +15,7 @@ from flask_jobrunner.runtime import Runtime
 
 from .add import refuse_uncommitted
 from .handover import Launched, Wait, launch_attempt
-from .prepare import check_actor, check_can_launch, check_wait, queue_budget
+from .prepare import check_actor, check_can_be_seen, check_can_launch, check_wait, queue_budget
 
 LONGEST_DELAY = 366 * 86400
 
@@ -32,19 +32,17 @@ def requeue(
     """See `JobRunner.requeue`."""
     check_wait(wait)
     who, seconds = check_actor(runtime, actor), _seconds(delay)
+    check_can_be_seen(runtime)
     refuse_uncommitted(runtime)
-    runtime.meta.ensure()
-    settled = settle_row(runtime, ref)
+    settled = _settled(runtime, ref, seconds)
     if settled is None:
         return RequeueResult(status="not_found", job=None, message="There is no such job.")
-    job, pulled = settled.job, settled.claim_mode == "trusted"
-    if not pulled:
-        check_can_launch(runtime)
-        _refuse_delay(job, seconds)
+    job = settled.job
     refusal = _refusal(runtime, settled, confirm_lost=confirm_lost)
     if refusal is not None:
         return RequeueResult(status="not_requeueable", job=job, message=refusal)
-    credential = None if pulled else new_credential()
+    runtime.meta.ensure()
+    credential = None if settled.claim_mode == "trusted" else new_credential()
     for _ in (1, 2):
         moved = _requeue(runtime, settled, credential, who, seconds)
         if moved:
@@ -65,6 +63,20 @@ def other_revision(runtime: Runtime, owned: OwnedJob) -> bool:
     """Whether a job waits for supervisors of another revision than this process's."""
     waits = owned.claim_mode == "trusted" and owned.job.status == "queued"
     return waits and owned.revision not in (None, runtime.config.revision)
+
+
+def _settled(runtime: Runtime, ref: int | str, delay: float | None) -> OwnedJob | None:
+    """The row, settled; raises where what it is can neither be launched nor wait."""
+    runtime.meta.check()
+    settled = settle_row(runtime, ref)
+    if settled is None or settled.claim_mode == "token":
+        check_can_launch(runtime)
+    if settled is not None and settled.claim_mode == "token" and delay is not None:
+        raise InvalidPayload(
+            f"Job {settled.job.uuid} was started by jobs.start: nobody is there to launch it "
+            "later. delay= is for jobs made by jobs.enqueue."
+        )
+    return settled
 
 
 def _requeue(
@@ -121,14 +133,6 @@ def _refusal(runtime: Runtime, settled: OwnedJob, *, confirm_lost: bool) -> str 
     if job.status in REQUEUEABLE or other_revision(runtime, settled):
         return None
     return f"The job is {job.status}; only an ended job without a result can run again."
-
-
-def _refuse_delay(job: Job, delay: float | None) -> None:
-    if delay is not None:
-        raise InvalidPayload(
-            f"Job {job.uuid} was started by jobs.start: nobody is there to launch it later. "
-            "delay= is for jobs made by jobs.enqueue."
-        )
 
 
 def _seconds(delay: object) -> float | None:

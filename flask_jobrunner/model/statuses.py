@@ -52,7 +52,6 @@ MOVES: frozenset[tuple[JobStatus | None, JobStatus]] = frozenset(
         (JobStatus.QUEUED, JobStatus.RUNNING),
         (JobStatus.QUEUED, JobStatus.CANCELLED),
         (JobStatus.QUEUED, JobStatus.FAILED),
-        (JobStatus.QUEUED, JobStatus.QUEUED),
         (JobStatus.RUNNING, JobStatus.CANCEL_REQUESTED),
         (JobStatus.RUNNING, JobStatus.SUCCEEDED),
         (JobStatus.RUNNING, JobStatus.FAILED),
