@@ -66,12 +66,13 @@ class JobRunner:
             log.warning(warning)
         database = db or self._db or _registered_db(app)
         tables = build_tables(metadata_of(database, config.bind_key), config.table_prefix)
+        handlers = HandlerRegistry(self._handlers)
         for job_type, path in config.handlers.items():
-            self._handlers.add_path(job_type, path)
+            handlers.add_path(job_type, path)
         app.extensions[EXTENSION] = Runtime(
             app,
             config,
-            self._handlers,
+            handlers,
             self._hooks,
             open_database=functools.partial(
                 open_database,

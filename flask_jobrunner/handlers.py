@@ -77,42 +77,40 @@ def check_job_type(job_type: object) -> str:
 
 
 class HandlerRegistry:
-    """All handlers of one extension object. Filled while modules are imported, then read."""
+    """Handlers by job type. Filled while modules are imported, then read.
 
-    def __init__(self) -> None:
+    An extension object has one for what is decorated, and each of its applications one of its
+    own over that, for the paths of its configuration: one application's say nothing of another's.
+    """
+
+    def __init__(self, shared: HandlerRegistry | None = None) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._shared = shared
 
     def add(self, handler: Handler) -> None:
         """Register; the same function again replaces itself, another one is a `ConfigError`."""
         known = self._handlers.get(check_job_type(handler.job_type))
         if known is not None and _name(known) != _name(handler):
-            raise ConfigError(
-                f"The job type {handler.job_type!r} already has the handler {_name(known)}; "
-                f"{_name(handler)} needs a job type of its own."
-            )
+            raise _taken(known, handler)
         self._handlers[handler.job_type] = handler
 
     def add_path(self, job_type: str, path: str) -> None:
         """Register a dotted path, imported only in the child."""
         if not path:
             return
+        handler = Handler(job_type=check_job_type(job_type), function=None, path=path)
         known = self._handlers.get(job_type)
         if known is not None and known.path and known.path != path:
-            raise ConfigError(
-                f"The job type {job_type!r} already has the handler {known.path}; {path} needs a "
-                "job type of its own."
-            )
+            raise _taken(known, handler)
         if known is None:
-            self._handlers[check_job_type(job_type)] = Handler(
-                job_type=job_type, function=None, path=path
-            )
+            self._handlers[job_type] = handler
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._handlers))
+        return iter(sorted({*self._handlers, *(self._shared or ())}))
 
     def find(self, job_type: str) -> Handler:
         """The handler as registered, not imported. Raises `UnknownJobType`, naming the known."""
-        handler = self._handlers.get(job_type)
+        handler = self.get(job_type)
         if handler is None:
             known = ", ".join(self) or "none"
             raise UnknownJobType(
@@ -141,8 +139,23 @@ class HandlerRegistry:
                 Reason.HANDLER_NOT_IMPORTABLE,
             ) from error
         # The module may hold a decorated function: then it has registered itself, with options.
-        registered = self._handlers[job_type]
+        registered = self.find(job_type)
         return registered if registered.path is None else replace(handler, function=target)
+
+    def get(self, job_type: str) -> Handler | None:
+        """The handler, or None. Raises `ConfigError` when a path names another than a decorator."""
+        own = self._handlers.get(job_type)
+        decorated = None if self._shared is None else self._shared.get(job_type)
+        if own is not None and decorated is not None and _name(own) != _name(decorated):
+            raise _taken(decorated, own)
+        return decorated or own
+
+
+def _taken(known: Handler, handler: Handler) -> ConfigError:
+    return ConfigError(
+        f"The job type {handler.job_type!r} already has the handler {_name(known)}; "
+        f"{_name(handler)} needs a job type of its own."
+    )
 
 
 def _name(handler: Handler) -> str:

@@ -168,3 +168,30 @@ def test_two_paths_for_one_job_type_are_a_mistake(registry: HandlerRegistry) -> 
     with pytest.raises(ConfigError, match=r"shop\.jobs:build.*admin\.jobs:build"):
         registry.add_path("a.b", "admin.jobs:build")
     assert registry.find("a.b").path == "shop.jobs:build"
+
+
+def test_paths_of_one_application_are_not_those_of_another() -> None:
+    """Both know what is decorated, before or after they were set up."""
+    shared = HandlerRegistry()
+    shop, admin = HandlerRegistry(shared), HandlerRegistry(shared)
+    shop.add_path("a.b", "shop.jobs:build")
+    admin.add_path("a.b", "admin.jobs:build")
+    shop.add_path("only.shop", "shop.jobs:only")
+    shared.add(handler("c.d", other))
+
+    assert shop.find("a.b").path == "shop.jobs:build"
+    assert admin.find("a.b").path == "admin.jobs:build"
+    assert (list(shop), list(admin)) == (["a.b", "c.d", "only.shop"], ["a.b", "c.d"])
+    with pytest.raises(UnknownJobType, match=r"Known: a\.b, c\.d\."):
+        admin.find("only.shop")
+
+
+def test_a_configured_path_beside_another_decorated_handler_is_a_mistake() -> None:
+    """Neither of the two silently wins."""
+    shared = HandlerRegistry()
+    app = HandlerRegistry(shared)
+    app.add_path("a.b", "shop.jobs:build")
+    shared.add(handler("a.b", build))
+
+    with pytest.raises(ConfigError, match=r"build.*shop\.jobs:build"):
+        app.find("a.b")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.results import CancelResult, CancelStatus
+from flask_jobrunner.model.statuses import StatusText
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.signals import cancel_requested, job_finished, send
 
@@ -28,9 +31,9 @@ def cancel(runtime: Runtime, ref: int | str, *, actor: str | None = None) -> Can
 def _cancel(runtime: Runtime, job: Job, actor: str | None) -> CancelResult | None:
     """The answer, or None when the row moved on since it was read."""
     if job.is_terminal:
-        return _answer("already_terminal", job, job)
+        return _answer("already_terminal", job, job, job.status)
     if job.status == "cancel_requested":
-        return _answer("already_cancel_requested", job, job)
+        return _answer("already_cancel_requested", job, job, job.status)
     if job.status == "queued":
         done = runtime.jobs.cancel_queued(job.id, job.attempt, actor)
         return _moved(runtime, job, "cancelled") if done else None
@@ -38,14 +41,15 @@ def _cancel(runtime: Runtime, job: Job, actor: str | None) -> CancelResult | Non
     return _moved(runtime, job, "cancel_requested") if asked else None
 
 
-def _moved(runtime: Runtime, before: Job, status: CancelStatus) -> CancelResult:
+def _moved(
+    runtime: Runtime, before: Job, status: Literal["cancelled", "cancel_requested"]
+) -> CancelResult:
     after = runtime.jobs.get(before.id) or before
     signal = job_finished if status == "cancelled" else cancel_requested
     send(signal, runtime.app, job=after)
-    return _answer(status, before, after)
+    # What this call did: the job may have ended since, as `.job` shows.
+    return _answer(status, before, after, status)
 
 
-def _answer(status: CancelStatus, before: Job, after: Job) -> CancelResult:
-    return CancelResult(
-        status=status, job=after, previous_status=before.status, new_status=after.status
-    )
+def _answer(status: CancelStatus, before: Job, after: Job, new: StatusText) -> CancelResult:
+    return CancelResult(status=status, job=after, previous_status=before.status, new_status=new)

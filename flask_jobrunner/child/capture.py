@@ -1,8 +1,8 @@
 """Reading this process's own output, and writing records into it.
 
 Both ends of the output pipe are held here; the parent holds the reading end too. What is not on
-its way to the database yet stays in the pipe, where it survives this process: reading waits until
-the writer is ready, unless much has gathered.
+its way to the database yet stays in the pipe, where it survives this process: the writer itself
+collects it right before it writes, and only when much has gathered it is read ahead of that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .steady import Alarm, Clock, Worker
 
 READ_BYTES = 64 << 10
 GATHERED_BYTES = 32 << 10
-"""With so much in a pipe it is read although the writer is not ready."""
+"""With so much in a pipe it is read although the writer has not come for it."""
 GATHER_SECONDS = 0.1
 """How long output stays in its pipe, where it outlives this process, before it is read."""
 _TICK = 0.02
@@ -65,7 +65,7 @@ class PipeSink:
 
 
 class Capture:
-    """The reading side, in a thread of its own. `ready` says when the writer would take lines."""
+    """The reading side. Its thread looks after the pipes and calls the writer to them."""
 
     def __init__(
         self,
@@ -89,8 +89,7 @@ class Capture:
         self._pause = Alarm()
         self._stopped = False
         self._logbook: Logbook | None = None
-        self._ready: Callable[[], bool] = lambda: True
-        self._ring = Alarm()
+        self._call_writer: Callable[[], None] = self._pause.ring
         self._thread = Worker(self._loop)
 
     def sink(self, logbook: Logbook) -> PipeSink:
@@ -105,10 +104,20 @@ class Capture:
         """The name of a logger as a line's context."""
         return _encode({"logger": name[:200]})
 
-    def start(self, logbook: Logbook, ready: Callable[[], bool], ring: Alarm) -> None:
-        """Begin to read into `logbook`, ringing for the writer."""
-        self._logbook, self._ready, self._ring = logbook, ready, ring
+    def start(self, logbook: Logbook, call_writer: Callable[[], None]) -> None:
+        """Begin to read into `logbook`; `call_writer` asks for a `collect` soon."""
+        self._logbook, self._call_writer = logbook, call_writer
         self._thread.start()
+
+    def collect(self) -> None:
+        """Read what waits, as the writer is about to write. Never waits itself."""
+        if self._stopped or not self._has_waited or self._logbook is None:
+            return
+        if self._logbook.has_room and self._reading.acquire(blocking=False):
+            try:
+                self._read_once()
+            finally:
+                self._reading.release()
 
     def revive(self) -> bool:
         """Start the thread again should it have died; True when it had."""
@@ -137,9 +146,10 @@ class Capture:
                 self._wait_for_output()
             elif self._seen_at is None:
                 self._seen_at = self._clock.now()
-            if gathered >= GATHERED_BYTES or (gathered and self._has_waited and self._ready()):
+            if gathered >= GATHERED_BYTES:
                 self._read_all()
-                self._ring.ring()
+            elif self._has_waited:
+                self._call_writer()
             if gathered < GATHERED_BYTES:
                 self._pause.wait(_TICK)
 
@@ -157,6 +167,8 @@ class Capture:
     def _gathered(self) -> int:
         if self._control.is_behind:
             return GATHERED_BYTES if _unread(self._control.fd) else 0
+        if self._held:
+            return GATHERED_BYTES  # read before it was its turn, and now it is
         waiting = [_unread(pipe) for pipe in self._pipes.values()]
         # What the parent had to drain means that the pipes ran full: no time to lose.
         return max(*waiting, GATHERED_BYTES if _unread(self._control.fd) else 0)
@@ -177,16 +189,19 @@ class Capture:
             self._hand_over(self._parser.idle(self._clock.now()))
 
     def _read_all(self) -> bool:
-        """One read of everything; what the parent drained is older than what is in the pipes."""
         with self._reading:
-            self._feed_drained()
-            if not self._held and not self._control.is_behind:
-                self._held = {name: pipe.read(READ_BYTES) for name, pipe in self._pipes.items()}
-            # The parent may have begun to drain while this thread was stuck in these two reads.
-            drained = self._feed_drained()
-            if self._control.is_behind:
-                return True
-            return self._feed_held() or drained
+            return self._read_once()
+
+    def _read_once(self) -> bool:
+        """One read of everything; what the parent drained is older than what is in the pipes."""
+        self._feed_drained()
+        if not self._held and not self._control.is_behind:
+            self._held = {name: pipe.read(READ_BYTES) for name, pipe in self._pipes.items()}
+        # The parent may have begun to drain while this thread was stuck in these two reads.
+        drained = self._feed_drained()
+        if self._control.is_behind:
+            return True
+        return self._feed_held() or drained
 
     def _feed_held(self) -> bool:
         held, self._held = self._held, {}

@@ -72,7 +72,8 @@ class Endings(Protocol):
 class Lease:
     """The claim of this process. Durations are seconds.
 
-    `silence` keeps what our own writing logs out of the log that it writes.
+    `collect` brings the output that waits, right before it is written; `silence` keeps what our
+    own writing logs out of the log that it writes.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Lease:
         heartbeat: float,
         trusted_from: float,
         busy_pause: float = SQLITE_PAUSE,
+        collect: Callable[[], None] | None = None,
         silence: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._ownership, self._endings = ownership, endings
@@ -99,6 +101,7 @@ class Lease:
         self._trust_for = lease - margin
         self._heartbeat = heartbeat
         self._busy_pause = busy_pause
+        self._collect = collect
         self.silence = silence
         self._last_seq = claim.owned.log_seq
         self._answer = BeatAnswer(status="running", stop_reason=None)
@@ -140,13 +143,6 @@ class Lease:
     def is_lost(self) -> bool:
         """Whether the job is known to belong to somebody else."""
         return self.fenced
-
-    @property
-    def ready_for_lines(self) -> bool:
-        """Whether lines handed over now would be written at once."""
-        return (
-            not self._writing.locked() and self._clock.monotonic() - self._last_write >= FLUSH_PAUSE
-        )
 
     def look(self) -> StopReason | None:
         """`asked`, after a read of the database if the last one is not quite fresh."""
@@ -220,6 +216,7 @@ class Lease:
             try:
                 self._tell_reason()
                 self._hurry = False
+                self._bring_output()
                 self._write(sent, lines=not self._finishing)
                 self._failures, self._next_try = 0, 0.0
             except (LockBusy, DatabaseAway) as error:
@@ -230,6 +227,14 @@ class Lease:
                 if self._failures >= 2:
                     self._give_up_batch(error)
             self._last_write = self._clock.monotonic()
+
+    def _bring_output(self) -> None:
+        if self._collect is None or self._finishing:
+            return
+        try:
+            self._collect()
+        except Exception as error:  # noqa: BLE001 - what cannot be read must not cost the lease
+            self.trouble = _told(error)
 
     def _tell_reason(self) -> None:
         wanted = self._wanted

@@ -132,6 +132,11 @@ class Logbook:
         return self._bytes > BATCH_BYTES or len(self._lines) > BATCH_ROWS
 
     @property
+    def has_room(self) -> bool:
+        """Whether a read's worth of lines fits without waiting."""
+        return self._bytes < self._buffer_bytes // 2
+
+    @property
     def unsettled(self) -> bool:
         """Whether a batch was taken and it is not yet known that it was written."""
         return bool(self._batch)

@@ -88,12 +88,13 @@ def _surround(
         heartbeat=config.heartbeat,
         trusted_from=taken.sent_at,
         busy_pause=SQLITE_PAUSE if runtime.database.dialect == "sqlite" else 0.0,
+        collect=capture.collect,
         silence=hook.silence,
     )
     watchdog = Watchdog(lease, parent, clock=clock, workers=[lease, capture])
     job, host = claim.owned.job, claim.owned.worker.host
     hook.install()
-    capture.start(logbook, lambda: lease.ready_for_lines, ring)
+    capture.start(logbook, lease.hurry)
     # Through the pipe like everything else: there it survives a handler that crashes at once.
     sink.record(first_line(job.job_type, job.attempt, owner, host, clock.now()))
     lease.start()

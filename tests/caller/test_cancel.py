@@ -115,3 +115,24 @@ def test_what_the_handler_returned_is_kept(runtime: Runtime) -> None:
     assert ended is not None
     assert (ended.job.status, ended.result_json) == ("cancelled", "[1]")
     assert owned(runtime, won.fence.job_id).job.stop_reason == "cancel"
+
+
+def test_a_job_that_ends_right_after_it_was_asked_was_still_asked(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer tells what this call did; the record what is true by now."""
+    won = start(runtime)
+    ask = runtime.jobs.request_cancel
+
+    def ask_and_end(job_id: int, attempt: int, actor: str | None) -> bool:
+        asked = ask(job_id, attempt, actor)
+        assert runtime.endings.finish(won.fence, Outcome(status="cancelled"))
+        return asked
+
+    monkeypatch.setattr(runtime.jobs, "request_cancel", ask_and_end)
+
+    result = cancel(runtime, won.fence.job_id)
+
+    assert (result.previous_status, result.new_status) == ("running", "cancel_requested")
+    assert result.job is not None
+    assert result.job.status == "cancelled"

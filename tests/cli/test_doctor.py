@@ -14,6 +14,7 @@ from flask import Flask
 
 from flask_jobrunner import JobRunner
 from flask_jobrunner.caller.prepare import prepare
+from flask_jobrunner.cli.doctor import launching
 from flask_jobrunner.repositories import health, place
 from tests import host_app as host
 from tests.helpers.commands import Answer, Commands
@@ -122,6 +123,31 @@ def test_an_application_that_cannot_be_built(commands: Commands) -> None:
     assert "It cannot be built: " in only(findings(broken)["problem"], "Application")
     assert wrong.exit_code == 78
     assert "JOBRUNNER_LEASE must be" in wrong.out
+
+
+@pytest.mark.parametrize("host_config", [{"JOBRUNNER_CLAIM_WINDOW": 0.1}])
+def test_a_command_that_takes_long_or_for_ever(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = commands("doctor", "--json")
+    monkeypatch.setattr(launching, "PROBE_SECONDS", 0.1)
+    endless = commands("doctor", "--json")
+
+    assert slow.exit_code == 0
+    assert "a good part of JOBRUNNER_CLAIM_WINDOW" in only(findings(slow)["warning"], "Command")
+    assert endless.exit_code == 1
+    assert "did not end within 100 ms" in only(findings(endless)["problem"], "Command")
+
+
+@pytest.mark.parametrize("host_config", [{"JOBRUNNER_APP": None}])
+def test_an_application_that_nothing_says_how_to_build(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FLASK_APP", raising=False)
+    answer = commands("doctor", "--json")
+
+    assert answer.exit_code == 78
+    assert 'app.config["JOBRUNNER_APP"]' in findings(answer)["problem"][0]["message"]
 
 
 def test_missing_and_wrong_tables(commands: Commands, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flask_jobrunner import JobRunner
+from flask_jobrunner.cli import start
 from tests.helpers.commands import Commands
 from tests.helpers.waiting import eventually
 from tests.host_acts import script
@@ -140,6 +141,31 @@ def test_a_payload_that_cannot_be_taken_is_a_usage_error(
     assert told in answer.err
     assert "Traceback" not in answer.err
     assert host_jobs.find().jobs == []
+
+
+def test_input_that_is_no_text_or_too_much_is_a_usage_error(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_text = commands("start", "host.nothing", "--payload", "-", given=b'{"name": "\xff"}')
+    monkeypatch.setattr(start, "PAYLOAD_INPUT_MAX", 20)
+    too_much = commands("start", "host.nothing", "--payload", "-", given='{"name": "a b c d e f"}')
+
+    assert (no_text.exit_code, too_much.exit_code) == (2, 2)
+    assert "on standard input is not UTF-8" in no_text.err
+    assert "on standard input is too large" in too_much.err
+
+
+@pytest.mark.parametrize("host_config", [{"JOBRUNNER_ACK_TIMEOUT": 0.001}])
+def test_a_launch_that_is_not_known_of_yet_says_so(
+    commands: Commands, host_jobs: JobRunner
+) -> None:
+    answer = commands("start", "host.nothing")
+    job = host_jobs.find().jobs[0]
+
+    assert answer.exit_code == 0
+    assert answer.out.startswith("Launched host.nothing: job ")
+    assert "has not taken the job yet" in answer.err
+    assert host_jobs.wait(job.uuid, 30).status == "succeeded"
 
 
 def test_an_unknown_type_names_the_known_ones(commands: Commands) -> None:

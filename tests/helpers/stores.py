@@ -5,6 +5,7 @@ Tables are made once a run and emptied before each test: making them takes longe
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +15,19 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from flask_jobrunner.model.records import NOBODY, Claim, Identity, Job, NewJob, NewLine, OwnedJob
+from flask_jobrunner.model.records import (
+    NOBODY,
+    Claim,
+    Identity,
+    Job,
+    NewJob,
+    NewLine,
+    Outcome,
+    OwnedJob,
+)
 from flask_jobrunner.protocol.envelope import Envelope, hash_credential
 from flask_jobrunner.protocol.identity import this_process, uuid7
+from flask_jobrunner.recovery.verdict import lost
 from flask_jobrunner.repositories.attempts import AttemptRepository
 from flask_jobrunner.repositories.database import Database, own_engine
 from flask_jobrunner.repositories.dispatch import DispatchRepository
@@ -40,6 +51,8 @@ ELSEWHERE = Identity(
     ticks=7,
 )
 """A process that nobody here can look at."""
+DEAD = dataclasses.replace(this_process(), pid=2**22 - 1, ticks=1)
+"""A process of this host that is gone."""
 _tokens = itertools.count(1)
 
 
@@ -236,6 +249,18 @@ def start(store: Repositories, job: Job | None = None, **values: Any) -> Claim:
     return won
 
 
+def end_as(store: Repositories, won: Claim, status: str) -> None:
+    """End a claimed job in this status."""
+    if status == "lost":
+        seen = owned(store, won.fence.job_id)
+        assert store.endings.end_dead(seen, lost(seen, 18.0))
+        return
+    if status == "cancelled":
+        store.jobs.request_cancel(won.fence.job_id, 1, None)
+    end = Outcome(status=status)  # type: ignore[arg-type]
+    assert store.endings.finish(won.fence, end)
+
+
 def lines(*messages: str, **values: Any) -> list[NewLine]:
     """Log lines."""
     return [NewLine(message, **values) for message in messages]
@@ -249,6 +274,12 @@ def owned(store: Repositories, job: Job | int) -> OwnedJob:
     found = store.jobs.owned(job if isinstance(job, int) else job.id)
     assert found is not None
     return found
+
+
+def status_of(store: Repositories, job_id: int) -> tuple[str, str | None]:
+    """Status and reason code as they are now."""
+    job = owned(store, job_id).job
+    return job.status, job.error_reason_code
 
 
 def row(store: Repositories, job_id: int) -> dict[str, Any]:

@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,22 @@ def test_a_forgotten_session_does_not_keep_its_database(
     with pytest.raises(Exception, match=r"(?i)terminat|lost connection|closed|kill"):
         forgotten.cursor().execute("SELECT 1")
     forgotten.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SERVERS)
+def test_servers_of_several_workers_start_at_once(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """As two workers do. In a shared folder for temporary tables one of them would fail."""
+    request.getfixturevalue(f"{kind}_server")
+    start: Callable[[], postgresql.PostgreSQL | mariadb.MariaDB] = globals()[kind].start
+    with ThreadPoolExecutor(4) as pool:
+        running = [future.result() for future in [pool.submit(start) for _ in range(4)]]
+
+    for one in running:
+        one.server.stop()
+    assert len({one.port for one in running}) == 4
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ def test_a_job_runs_from_the_wheel(elsewhere: Path) -> None:
 
 
 def test_the_commands_are_found_without_any_line_in_the_app(elsewhere: Path) -> None:
-    started = json.loads(
+    ended = json.loads(
         run(
             elsewhere,
             "flask",
@@ -143,7 +143,7 @@ def test_the_commands_are_found_without_any_line_in_the_app(elsewhere: Path) -> 
     )
     listed = run(elsewhere, "flask", "jobs", "list")
 
-    assert started["job"]["status"] == "succeeded"
+    assert ended["status"] == "succeeded"
     assert "greet" in listed
 
 

@@ -2,220 +2,31 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pymysql
 import pytest
 import sqlalchemy as sa
 
-from flask_jobrunner.model.errors import DatabaseAway, LockBusy
-from flask_jobrunner.model.records import Claim, Outcome, Verdict
+from flask_jobrunner.model.errors import LockBusy
+from flask_jobrunner.model.records import Outcome
 from flask_jobrunner.repositories import database as module
 from flask_jobrunner.repositories.database import Database, own_engine
-from flask_jobrunner.repositories.listing import JobFilter
-from tests.helpers.lossy import LossyProxy, proxy_before
 from tests.helpers.stores import (
     Store,
     assert_sound,
     change,
-    claim,
-    everything,
-    history,
     host_engine,
     lines,
     make_tables,
-    messages,
-    new_job,
     open_store,
-    owned,
     queue,
     row,
     start,
-    try_claim,
 )
-
-SERVERS = [
-    pytest.param("postgresql", marks=pytest.mark.postgresql),
-    pytest.param("mariadb", marks=pytest.mark.mariadb),
-]
-
-
-@pytest.fixture(params=SERVERS)
-def server_store(request: pytest.FixtureRequest) -> Store:
-    """A store on a database server, whose connections a test may lose."""
-    shared: Store = request.getfixturevalue(f"shared_{request.param}")
-    found = open_store(shared.url)
-    for table in reversed(found.database.tables.all()):
-        statement = table.delete()
-        found.database.run(lambda connection, s=statement: connection.execute(s))  # type: ignore[misc]
-    return found
-
-
-@pytest.fixture
-def proxy(server_store: Store) -> Iterator[LossyProxy]:
-    with proxy_before(server_store.url) as found:
-        yield found
-
-
-@pytest.fixture(params=[False, True], ids=["own connections", "kept connections"])
-def far(request: pytest.FixtureRequest, server_store: Store, proxy: LossyProxy) -> Iterator[Store]:
-    """The same database by way of the proxy, as in a web process and as in a job's."""
-    found = open_store(proxy.url(server_store.url), keep=request.param)
-    yield found
-    found.database.engine.dispose()
-
-
-# -- the answer to a COMMIT is lost -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("what", ["answer", "question"])
-def test_a_start_whose_commit_broke_is_one_row(
-    server_store: Store, far: Store, proxy: LossyProxy, what: Any
-) -> None:
-    far.meta.ensure()
-    proxy.lose(what)
-    new = new_job(lock_key="k")
-    job = far.jobs.add(new)
-    assert proxy.losses == 1
-    assert job is not None
-    assert job.uuid == new.uuid
-    assert len(everything(server_store)["jobrun_jobs"]) == 1
-    assert history(server_store, job.id) == [("start", None, "queued")]
-
-
-@pytest.mark.parametrize("what", ["answer", "question"])
-def test_a_claim_whose_commit_broke_is_believed_by_its_token(
-    server_store: Store, far: Store, proxy: LossyProxy, what: Any
-) -> None:
-    job = queue(server_store)
-    proxy.lose(what)
-    won = try_claim(far, job, token="mine")
-    assert proxy.losses == 1
-    assert won is not None
-    assert won.fence.token == row(server_store, job.id)["worker_token"] == "mine"
-    (attempt,) = server_store.attempts.of(job.id)
-    assert attempt.id == won.attempt_id
-    assert len(history(server_store, job.id)) == 2
-
-
-def test_a_claim_that_another_won_meanwhile_is_not_believed(
-    server_store: Store, far: Store, proxy: LossyProxy
-) -> None:
-    """The commit never arrived, and before it could be sent again somebody else was there."""
-    job = queue(server_store)
-    proxy.lose("question")
-    run, other = far.database.engine.dispose, list[Claim]()
-
-    def between(*_: Any, **__: Any) -> None:
-        run()
-        if not other:
-            other.append(claim(server_store, job, token="other"))
-
-    far.database.engine.dispose = between  # type: ignore[method-assign]
-    assert try_claim(far, job, token="mine") is None
-    assert row(server_store, job.id)["worker_token"] == "other"
-
-
-@pytest.mark.parametrize("what", ["answer", "question"])
-def test_every_write_of_an_owner_survives_a_broken_commit(
-    server_store: Store, far: Store, proxy: LossyProxy, what: Any
-) -> None:
-    won = claim(server_store)
-    job_id = won.fence.job_id
-    acts: list[Callable[[], object]] = [
-        lambda: far.ownership.mark_started(won.fence, 60.0),
-        lambda: far.ownership.beat(won.fence, lines=lines("a", "b"), last_seq=0),
-        lambda: far.ownership.beat(won.fence),
-        lambda: far.jobs.request_cancel(job_id, 1, "ann"),
-        lambda: far.endings.finish(
-            won.fence, Outcome(status="succeeded", result_json="1"), lines=lines("c"), last_seq=2
-        ),
-    ]
-    for number, act in enumerate(acts, start=1):
-        proxy.lose(what)
-        assert act()
-        assert proxy.losses == number
-    assert messages(server_store, job_id) == [(1, "a"), (2, "b"), (3, "c"), (4, "Cancelled")]
-    assert [action for action, *_ in history(server_store, job_id)] == [
-        *("start", "claim", "cancel", "finish")
-    ]
-    assert row(server_store, job_id)["result_json"] == "1"
-    assert_sound(server_store)
-
-
-@pytest.mark.parametrize("what", ["answer", "question"])
-def test_a_verdict_whose_commit_broke_counts_once(
-    server_store: Store, far: Store, proxy: LossyProxy, what: Any
-) -> None:
-    won = start(server_store)
-    seen = owned(server_store, won.fence.job_id)
-    proxy.lose(what)
-    judged = far.endings.end_dead(
-        seen, Verdict(status="interrupted", reason="process_died", message="It died.")
-    )
-    assert proxy.losses == 1
-    # After a lost answer the row is found ended: somebody ended it, and it was only once.
-    assert judged == (what == "question")
-    assert row(server_store, won.fence.job_id)["status"] == "interrupted"
-    assert len(history(server_store, won.fence.job_id)) == 3
-    assert_sound(server_store)
-
-
-def test_a_connection_that_died_in_the_pool_is_not_noticed(far: Store, proxy: LossyProxy) -> None:
-    queue(far)
-    proxy.cut_all()
-    assert queue(far).status == "queued"
-    assert far.listing.find(JobFilter()).jobs
-
-
-# -- a server that is not there ---------------------------------------------------------------
-
-
-def test_refused_is_told_at_once(server_store: Store, proxy: LossyProxy) -> None:
-    gone = open_store(proxy.url(server_store.url))
-    proxy.refuse()
-    acts: list[Callable[[], object]] = [
-        lambda: queue(gone),
-        lambda: gone.jobs.get(1),
-        gone.meta.ensure,
-    ]
-    for act in acts:
-        began = time.monotonic()
-        with pytest.raises(DatabaseAway):
-            act()
-        assert time.monotonic() - began < module.BUSY_TIMEOUT
-
-
-def test_a_silent_server_is_told_within_the_timeouts(
-    server_store: Store, proxy: LossyProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # libpq takes no connect timeout below two seconds.
-    monkeypatch.setattr(module, "BUSY_TIMEOUT", 2.0)
-    monkeypatch.setattr(module, "STATEMENT_TIMEOUT", 2.0)
-    proxy.silent = True
-    gone = open_store(proxy.url(server_store.url))
-    acts: list[tuple[Callable[[], object], int]] = [
-        (lambda: queue(gone), 2),
-        (lambda: gone.jobs.get(1), 1),
-    ]
-    for act, tries in acts:
-        began = time.monotonic()
-        with pytest.raises(DatabaseAway):
-            act()
-        assert time.monotonic() - began < 2.0 * tries + 3
-
-
-def test_an_sqlite_file_that_cannot_be_opened(tmp_path: Path) -> None:
-    gone = open_store(f"sqlite:///{tmp_path / 'no such folder' / 'app.sqlite'}")
-    with pytest.raises(DatabaseAway):
-        queue(gone)
-
 
 # -- locks ------------------------------------------------------------------------------------
 
@@ -251,7 +62,6 @@ def test_a_row_that_somebody_holds_is_lock_busy_and_no_half_unit(
     assert row(store, other.id)["title"] == "changed"
 
 
-@pytest.mark.parametrize("server_store", SERVERS, indirect=True)
 def test_a_real_deadlock_is_resolved(server_store: Store) -> None:
     """Two units that lock two rows in opposite order: one is undone by the server, and repeated."""
     one, two = queue(server_store), queue(server_store)
@@ -425,11 +235,10 @@ OPEN_TRANSACTIONS = {
 }
 
 
-@pytest.mark.parametrize("server_store", SERVERS, indirect=True)
 def test_nothing_is_left_in_a_transaction(server_store: Store) -> None:
     kept = open_store(server_store.url, keep=True)
     job = queue(kept)
-    kept.listing.find(JobFilter())
+    kept.listing.sweepable_ids(0)
     kept.jobs.get(job.id)
     with pytest.raises(RuntimeError):
         kept.database.run(_raise)
@@ -467,101 +276,6 @@ SETTINGS = ["lock_timeout", "statement_timeout", "idle_in_transaction_session_ti
 
 def _settings(connection: sa.Connection) -> list[str]:
     return [str(connection.exec_driver_sql(f"SHOW {name}").scalar_one()) for name in SETTINGS]
-
-
-# -- SQLite -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def sqlite_store(sqlite_url: str) -> Store:
-    make_tables(sqlite_url)
-    return open_store(sqlite_url)
-
-
-def test_sqlite_connections_are_set_up(sqlite_store: Store) -> None:
-    def read(connection: sa.Connection) -> list[Any]:
-        names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-        return [connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names]
-
-    assert sqlite_store.database.read(read) == ["wal", 2, 1, 5000]
-
-
-def test_a_write_unit_that_reads_first_never_meets_a_stale_snapshot(sqlite_store: Store) -> None:
-    """With a deferred BEGIN most of these fail at once, whatever the busy timeout."""
-    job = queue(sqlite_store)
-    jobs = sqlite_store.database.tables.jobs
-    errors: list[Exception] = []
-
-    def unit(connection: sa.Connection) -> None:
-        now = connection.execute(sa.select(jobs.c.log_bytes)).scalar_one()
-        connection.execute(sa.update(jobs).where(jobs.c.id == job.id).values(log_bytes=now + 1))
-
-    def work(_number: int) -> None:
-        try:
-            for _ in range(15):
-                with sqlite_store.database.engine.begin() as connection:  # no retries here
-                    unit(connection)
-        except Exception as error:
-            errors.append(error)
-
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(work, range(4)))
-    assert errors == []
-    assert row(sqlite_store, job.id)["log_bytes"] == 60
-
-
-def test_readers_go_on_beside_a_writer_and_a_writer_beside_readers(sqlite_store: Store) -> None:
-    job = queue(sqlite_store)
-    jobs = sqlite_store.database.tables.jobs
-    with sqlite_store.database.engine.begin() as writer:
-        writer.execute(sa.update(jobs).values(title="not yet"))
-        began = time.monotonic()
-        assert row(sqlite_store, job.id)["title"] is None
-        assert time.monotonic() - began < 1
-
-    def slow_reader(connection: sa.Connection) -> str | None:
-        connection.execute(sa.select(jobs)).all()
-        change(sqlite_store, job.id, title="written meanwhile")
-        title: str | None = connection.execute(sa.select(jobs.c.title)).scalar_one()
-        return title
-
-    assert sqlite_store.database.read(slow_reader) == "not yet"
-    assert row(sqlite_store, job.id)["title"] == "written meanwhile"
-
-
-def test_a_host_that_writes_in_the_old_journal_mode_is_waited_for(tmp_path: Path) -> None:
-    """The very first connection of ours meets a host in the middle of its transaction."""
-    path = tmp_path / "app.sqlite"
-    url = f"sqlite:///{path}"
-    make_tables(url)
-    host = sqlite3.connect(path, isolation_level=None)
-    host.execute("CREATE TABLE entries (name TEXT)")
-    host.execute("PRAGMA journal_mode = DELETE")
-    host.execute("BEGIN IMMEDIATE")
-    host.execute("INSERT INTO entries VALUES ('a')")
-    with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(queue, open_store(url))
-        assert open_store(url).listing.find(JobFilter()).jobs == []
-        host.execute("COMMIT")
-        host.close()
-        assert waiting.result(timeout=10).status == "queued"
-
-
-@pytest.mark.parametrize(
-    ("url", "in_memory"),
-    [
-        ("sqlite://", True),
-        ("sqlite:///:memory:", True),
-        ("sqlite:///file::memory:?uri=true", True),
-        ("sqlite:///file:shared?mode=memory&cache=shared&uri=true", True),
-        ("sqlite:////tmp/memory.sqlite", False),
-        ("sqlite:///file:/tmp/app.sqlite?mode=rw&uri=true", False),
-        ("postgresql+psycopg://u@h/db", False),
-    ],
-)
-def test_a_database_in_memory_is_recognised(url: str, in_memory: bool) -> None:
-    tables = make_tables("sqlite://")
-    assert Database(host_engine(url), tables).in_memory == in_memory
 
 
 # -- clocks -----------------------------------------------------------------------------------

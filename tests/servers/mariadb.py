@@ -48,7 +48,9 @@ class MariaDB:
         name = f"test_{next(self._numbers)}"
         _execute(self.port, f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
         try:
-            yield f"mysql+pymysql://root@127.0.0.1:{self.port}/{name}?charset=utf8mb4"
+            # Otherwise the driver reads all certificate authorities for every connection.
+            options = "charset=utf8mb4&ssl_disabled=true"
+            yield f"mysql+pymysql://root@127.0.0.1:{self.port}/{name}?{options}"
         finally:
             self._drop(name)
 
@@ -75,12 +77,14 @@ def start() -> MariaDB:
     install, mariadbd = found
     directory = process.private_directory("my")
     data, log = directory / "data", directory / "log"
-    prepare: list[str | Path] = [install, "--no-defaults", f"--datadir={data}", "--skip-test-db"]
+    # In a shared folder the temporary tables of two servers that start at once have one name.
+    places = (f"--datadir={data}", f"--tmpdir={directory}")
+    prepare: list[str | Path] = [install, "--no-defaults", *places, "--skip-test-db"]
     process.run([*prepare, "--auth-root-authentication-method=normal"], log=log)
     port, server = process.on_free_port(
         lambda port: process.start(
             [
-                *(mariadbd, "--no-defaults", f"--datadir={data}", f"--port={port}"),
+                *(mariadbd, "--no-defaults", *places, f"--port={port}"),
                 *(f"--socket={directory / 's'}", f"--pid-file={directory / 'pid'}"),
                 *SETTINGS,
             ],
@@ -102,7 +106,12 @@ def _answers(port: int) -> bool:
 
 def _execute(port: int, statement: str, *values: object) -> list[tuple[Any, ...]]:
     connection = pymysql.connect(
-        host="127.0.0.1", port=port, user="root", autocommit=True, connect_timeout=5
+        host="127.0.0.1",
+        port=port,
+        user="root",
+        autocommit=True,
+        connect_timeout=5,
+        ssl_disabled=True,
     )
     with connection, connection.cursor() as cursor:
         cursor.execute(statement, values or None)

@@ -115,7 +115,9 @@ def private_directory(name: str) -> Path:
     Its path is short, since a socket in it may have 107 characters, and it is not below
     pytest's own directories, which nobody but root may enter when root runs the tests.
     """
-    path = Path(tempfile.mkdtemp(prefix=f"jobrunner-{name}-"))
+    for left in Path(tempfile.gettempdir()).glob(f"jobrunner-{name}-*-*"):
+        _remove_if_forgotten(left)
+    path = Path(tempfile.mkdtemp(prefix=f"jobrunner-{name}-{os.getpid()}-"))
     if os.geteuid() == 0:
         user = pwd.getpwnam("nobody")
         os.chown(path, user.pw_uid, user.pw_gid)
@@ -156,6 +158,17 @@ def _spawn(
             group=None if user is None else user.pw_gid,
             extra_groups=None if user is None else [],
         )
+
+
+def _remove_if_forgotten(path: Path) -> None:
+    """Remove what a run left behind that was killed; its servers have died with it."""
+    owner = path.name.split("-")[2]
+    try:
+        os.kill(int(owner), 0)
+    except ProcessLookupError:
+        shutil.rmtree(path, ignore_errors=True)
+    except (PermissionError, ValueError):
+        return
 
 
 def _remove(path: Path, owner_pid: int) -> None:
