@@ -52,11 +52,11 @@ def test_settings_of_the_environment_go_before_the_demos(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEMO_INSTANCE", str(tmp_path))
-    monkeypatch.setenv("FLASK_JOBRUNNER_URL_PREFIX", "/work")
+    monkeypatch.setenv("FLASK_JOBRUNNER_URL_PREFIX", "/tasks")
 
     app = create_app()
 
     assert (
-        app.test_client().get("/work/", environ_base={"REMOTE_ADDR": "192.0.2.1"}).status_code
+        app.test_client().get("/tasks/", environ_base={"REMOTE_ADDR": "192.0.2.1"}).status_code
         == 403
     )
