@@ -1,7 +1,8 @@
 """Long-running jobs in Flask, kept in the application's own SQL database.
 
 Read in this order: `extension`, then the folders one job passes through: `caller`, `shim`,
-`child`, `repositories`, `dashboard`; and `recovery` for jobs without their owner.
+`child`, `repositories`, `dashboard`; `supervisor` for jobs that are pulled, and `recovery` for
+jobs without their owner.
 """
 
 from .child.context import JobContext

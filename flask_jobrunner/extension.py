@@ -5,23 +5,30 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import MetaData
 
-from .caller import cancel, inspect, links, requeue, start
+from .caller import cancel, enqueue, inspect, links, requeue, start
 from .caller.handover import Wait
 from .config import Config, load_config
 from .handlers import Handler, HandlerRegistry
 from .model.errors import ConfigError
 from .model.records import Job, Page
-from .model.results import CancelResult, InlineResult, RequeueResult, StartResult, StatusResult
+from .model.results import (
+    CancelResult,
+    EnqueueResult,
+    InlineResult,
+    RequeueResult,
+    StartResult,
+    StatusResult,
+)
 from .protocol.checks import is_short
-from .repositories.database import Database, own_engine
 from .repositories.host_session import watch
-from .repositories.tables import Tables, build_tables
+from .repositories.opening import metadata_of, open_database
+from .repositories.tables import build_tables
 from .runtime import EXTENSION, Hooks, Runtime, current_runtime, process_role
 from .signals import log
 
@@ -58,7 +65,7 @@ class JobRunner:
         for warning in warnings:
             log.warning(warning)
         database = db or self._db or _registered_db(app)
-        tables = build_tables(_metadata(database, config.bind_key), config.table_prefix)
+        tables = build_tables(metadata_of(database, config.bind_key), config.table_prefix)
         handlers = HandlerRegistry(self._handlers)
         for job_type, path in config.handlers.items():
             handlers.add_path(job_type, path)
@@ -67,7 +74,14 @@ class JobRunner:
             config,
             handlers,
             self._hooks,
-            open_database=functools.partial(_open_database, app, database, config, tables),
+            open_database=functools.partial(
+                open_database,
+                app,
+                database,
+                tables,
+                bind_key=config.bind_key,
+                keep=process_role() in ("job", "supervisor"),
+            ),
             db=lambda: database,
         )
         watch()
@@ -165,6 +179,43 @@ class JobRunner:
             session=session,
         )
 
+    def enqueue(
+        self,
+        job_type: str,
+        payload: dict[str, Any] | None = None,
+        *,
+        lock_key: str | None = None,
+        title: str | None = None,
+        owner: str | None = None,
+        reference: str | None = None,
+        actor: str | None = None,
+        priority: int = 0,
+        not_before: datetime | None = None,
+        session: Any = None,
+    ) -> EnqueueResult:
+        """Commit a job that waits for a supervisor, `flask jobs work`.
+
+        Result statuses: `queued`, `already_active` (`.job` holds the lock key). The highest
+        `priority` goes first; `not_before` is a datetime with a time zone. With `session` the row
+        joins that session's transaction.
+
+        Raises `UnknownJobType`, `InvalidPayload`, `UncommittedChanges`, `ConfigError` before a
+        row exists.
+        """
+        return enqueue.enqueue(
+            current_runtime(),
+            job_type,
+            payload,
+            lock_key=lock_key,
+            title=title,
+            owner=owner,
+            reference=reference,
+            actor=actor,
+            priority=priority,
+            not_before=not_before,
+            session=session,
+        )
+
     def run_inline(
         self,
         job_type: str,
@@ -256,16 +307,25 @@ class JobRunner:
         job: int | str,
         *,
         actor: str | None = None,
+        delay: float | timedelta | None = None,
         confirm_lost: bool = False,
         wait: Wait = True,
     ) -> RequeueResult:
         """Run an ended job again as the next attempt of the same row.
 
-        Result statuses: those of `start`, `not_requeueable`, `not_found`. A lost job may still be
-        running somewhere, so it wants `confirm_lost`.
+        Result statuses: those of `start`, `queued` for a job made by `enqueue`,
+        `not_requeueable`, `not_found`. A lost job may still be running somewhere, so it wants
+        `confirm_lost`. `delay` is for jobs made by `enqueue`: seconds before it may begin.
+
+        A job that waits for supervisors of another revision is admitted under this one.
         """
         return requeue.requeue(
-            current_runtime(), _ref(job), actor=actor, confirm_lost=confirm_lost, wait=wait
+            current_runtime(),
+            _ref(job),
+            actor=actor,
+            delay=delay,
+            confirm_lost=confirm_lost,
+            wait=wait,
         )
 
     def url_for(self, job: int | str, **values: Any) -> str:
@@ -306,38 +366,6 @@ def _registered_db(app: Flask) -> SQLAlchemy:
         )
     found: SQLAlchemy = db
     return found
-
-
-def _metadata(db: SQLAlchemy, bind_key: str | None) -> MetaData:
-    if bind_key not in db.metadatas:
-        # As Flask-SQLAlchemy makes one for the first model of a bind.
-        db.metadatas[bind_key] = MetaData(
-            naming_convention=db.metadata.naming_convention, info={"bind_key": bind_key}
-        )
-    return db.metadatas[bind_key]
-
-
-def _open_database(app: Flask, db: SQLAlchemy, config: Config, tables: Tables) -> Database:
-    with app.app_context():
-        try:
-            host = db.engines[config.bind_key]
-        except (KeyError, RuntimeError) as error:
-            raise ConfigError(
-                f"No database is configured for jobs (JOBRUNNER_BIND_KEY is {config.bind_key!r}): "
-                "set SQLALCHEMY_DATABASE_URI, or the bind in SQLALCHEMY_BINDS, and call "
-                "db.init_app(app)."
-            ) from error
-    options = _engine_options(app, db, config.bind_key)
-    return Database(own_engine(host, options, keep=process_role() == "job"), tables)
-
-
-def _engine_options(app: Flask, db: SQLAlchemy, bind_key: str | None) -> dict[str, Any]:
-    """What Flask-SQLAlchemy makes this bind's engine from: no bind gets the default one's."""
-    options = dict(getattr(db, "_engine_options", {}))
-    if bind_key is None:
-        options |= app.config.get("SQLALCHEMY_ENGINE_OPTIONS") or {}
-    bind = (app.config.get("SQLALCHEMY_BINDS") or {}).get(bind_key)
-    return options | bind if isinstance(bind, dict) else options
 
 
 def _import_handler_modules(config: Config) -> None:

@@ -7,7 +7,8 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -18,6 +19,7 @@ from .protocol.command import default_command
 from .protocol.encoding import clean_text, clip_bytes
 from .repositories.attempts import AttemptRepository
 from .repositories.database import Database
+from .repositories.dispatch import DispatchRepository
 from .repositories.endings import EndingRepository
 from .repositories.host_session import Uncommitted, uncommitted
 from .repositories.jobs import JobRepository
@@ -25,6 +27,7 @@ from .repositories.listing import ListingRepository
 from .repositories.logs import EventRepository, LogRepository
 from .repositories.ownership import OwnershipRepository
 from .repositories.schema import MetaRepository
+from .repositories.supervisors import SupervisorRepository
 
 if TYPE_CHECKING:
     from .config import Config
@@ -49,6 +52,15 @@ def set_process_role(role: ProcessRole) -> None:
     """Say what this process is for; called by the command before it builds the application."""
     global _role  # noqa: PLW0603 - it is a fact about the process, and there is one process
     _role = role
+
+
+@lru_cache(maxsize=1)
+def package_version() -> str:
+    """The installed version, or a word where the package runs from a checkout."""
+    try:
+        return version("flask-jobrunner")
+    except PackageNotFoundError:
+        return "(checkout)"
 
 
 class Hooks:
@@ -131,6 +143,16 @@ class Runtime:
         return EndingRepository(self.database)
 
     @cached_property
+    def dispatch(self) -> DispatchRepository:
+        """Handing out what waits."""
+        return DispatchRepository(self.database)
+
+    @cached_property
+    def supervisors(self) -> SupervisorRepository:
+        """Who runs `flask jobs work`."""
+        return SupervisorRepository(self.database)
+
+    @cached_property
     def listing(self) -> ListingRepository:
         """Pages and counts."""
         return ListingRepository(self.database)
@@ -154,6 +176,11 @@ class Runtime:
     def meta(self) -> MetaRepository:
         """Schema version and fingerprint."""
         return MetaRepository(self.database)
+
+    @property
+    def supervisor_silence(self) -> float:
+        """Seconds without a sign of life after which a supervisor counts as gone."""
+        return self.config.lease + self.config.margin
 
     def uncommitted(self) -> Uncommitted | None:
         """What `db.session` holds in this context that is not committed."""

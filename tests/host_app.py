@@ -30,6 +30,8 @@ from tests.host_acts import perform
 APP = "tests.host_app:create_app"
 DATABASE = "HOST_DATABASE_URL"
 CONFIG = "HOST_CONFIG"
+WHILE = "raise while "
+"""Before the path of a file: the factory raises as long as that is there."""
 INSTANCE = "HOST_INSTANCE"
 DIES = -9
 
@@ -131,7 +133,12 @@ def create_app() -> Flask:
 
 def _break(how: str | None) -> None:
     """Let the factory of a job's process go wrong in the way that the configuration names."""
-    if how is not None and process_role() == "job":
+    if how is None or process_role() != "job":
+        return
+    while_there = how.removeprefix(WHILE)
+    if while_there != how:
+        how = "raise" if Path(while_there).exists() else None
+    if how is not None:
         FAULTS[how]()
 
 

@@ -28,8 +28,8 @@ from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.signals import job_created, job_finished, job_started, send
 
+from .add import add_or_holder, held_by, refuse_uncommitted
 from .prepare import prepare
-from .start import add_or_holder, already_active, refuse_uncommitted
 
 
 def run_inline(
@@ -65,9 +65,8 @@ def run_inline(
     fingerprint = runtime.meta.ensure().fingerprint
     job = add_or_holder(runtime, new)
     if job.uuid != new.uuid:
-        message = already_active(job).message
         return InlineResult(
-            status=job.status, job=job, reason_code="already_active", message=message
+            status=job.status, job=job, reason_code="already_active", message=held_by(job)
         )
     send(job_created, runtime.app, job=job)
     taken = take(runtime, _envelope(runtime, job, credential, fingerprint))

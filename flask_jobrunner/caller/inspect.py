@@ -10,6 +10,7 @@ from flask_jobrunner.model.errors import InvalidPayload, JobNotFound
 from flask_jobrunner.model.records import Job, OwnedJob, Page
 from flask_jobrunner.model.results import StatusResult
 from flask_jobrunner.model.statuses import JobStatus
+from flask_jobrunner.model.words import nobody_takes
 from flask_jobrunner.protocol.checks import is_uuid
 from flask_jobrunner.protocol.encoding import clean_text, decode_json
 from flask_jobrunner.recovery.settle import settle_row
@@ -71,6 +72,16 @@ def error_of(job: Job) -> dict[str, Any] | None:
         "reason_code": job.error_reason_code,
         "message": job.error_message,
     }
+
+
+def why_untaken(runtime: Runtime, owned: OwnedJob) -> str:
+    """Why no supervisor takes this job; empty where one does, or will when it is time."""
+    if owned.claim_mode != "trusted" or owned.job.status != "queued":
+        return ""
+    if owned.dispatch_until is not None and owned.dispatch_until > owned.now:
+        return ""
+    alive = runtime.supervisors.alive(runtime.supervisor_silence)
+    return nobody_takes(owned.job.job_type, owned.revision, alive) or ""
 
 
 def get(runtime: Runtime, ref: int | str) -> Job | None:

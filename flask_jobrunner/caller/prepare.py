@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from flask import has_request_context, request
@@ -11,6 +12,7 @@ from flask import has_request_context, request
 from flask_jobrunner.handlers import Handler
 from flask_jobrunner.model.errors import ConfigError, InvalidPayload
 from flask_jobrunner.model.records import NewJob
+from flask_jobrunner.model.statuses import ClaimMode
 from flask_jobrunner.protocol.encoding import (
     NotEncodable,
     clean_text,
@@ -24,6 +26,7 @@ from flask_jobrunner.runtime import Runtime
 
 TITLE_MAX_BYTES = 255
 KEY_MAX_BYTES = 191
+PRIORITY_MAX = 1_000_000_000
 
 
 def prepare(
@@ -31,32 +34,42 @@ def prepare(
     handler: Handler,
     payload: Any,
     *,
-    credential_hash: str | None,
-    claim_window: float,
     lock_key: str | None,
     title: str | None,
     owner: str | None,
     reference: str | None,
     actor: str | None,
+    claim_mode: ClaimMode = "token",
+    credential_hash: str | None = None,
+    claim_window: float | None = None,
+    priority: int = 0,
+    not_before: datetime | None = None,
 ) -> NewJob:
     """The row to be, checked and encoded once. Raises `InvalidPayload` with the fault's place."""
-    budget = runtime.config.queue_budget if handler.queue_budget is None else handler.queue_budget
     return NewJob(
         uuid=uuid7(),
         job_type=handler.job_type,
+        claim_mode=claim_mode,
         credential_hash=credential_hash,
         claim_window=claim_window,
+        priority=_priority(priority),
+        not_before=_not_before(not_before),
         title=_text("title", title, TITLE_MAX_BYTES) or handler.title,
         owner=_text("owner", owner, KEY_MAX_BYTES),
         reference=_text("reference", reference, KEY_MAX_BYTES),
         actor=check_actor(runtime, actor),
         lock_key=check_lock_key(lock_key),
         payload_json=encode_payload(runtime, handler, payload),
-        queue_budget=budget,
+        queue_budget=queue_budget(runtime, handler),
         revision=runtime.config.revision,
         config_digest=runtime.config.digest,
         base_url=base_url(runtime),
     )
+
+
+def queue_budget(runtime: Runtime, handler: Handler) -> float | None:
+    """Seconds that a job of this handler may wait: its own budget goes before the setting."""
+    return runtime.config.queue_budget if handler.queue_budget is None else handler.queue_budget
 
 
 def check_can_launch(runtime: Runtime) -> list[str]:
@@ -66,6 +79,13 @@ def check_can_launch(runtime: Runtime) -> list[str]:
             "jobs.start launches a detached process, which flask_jobrunner does on Linux and macOS "
             "only."
         )
+    check_can_be_seen(runtime)
+    runtime.make_spool_dir()
+    return runtime.command()
+
+
+def check_can_be_seen(runtime: Runtime) -> None:
+    """Raises `ConfigError` where no other process can see a job, before any row."""
     if runtime.database.in_memory:
         raise ConfigError(
             "The database is in memory, where no other process can see the job. Use a database "
@@ -77,8 +97,6 @@ def check_can_launch(runtime: Runtime) -> list[str]:
             f"The database file is on a network file system ({kind}), whose locks SQLite cannot "
             "rely on. Move it to a local disk, or use a database server."
         )
-    runtime.make_spool_dir()
-    return runtime.command()
 
 
 def encode_payload(runtime: Runtime, handler: Handler, payload: Any) -> str | None:
@@ -154,6 +172,27 @@ def _text(name: str, value: object, limit: int) -> str | None:
     if len(text.encode()) > limit:
         raise InvalidPayload(f"{name} must be at most {limit} bytes.")
     return text or None
+
+
+def _priority(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > PRIORITY_MAX:
+        raise InvalidPayload(
+            f"priority must be a whole number from -{PRIORITY_MAX:,} to {PRIORITY_MAX:,}; the "
+            "highest goes first."
+        )
+    return value
+
+
+def _not_before(value: object) -> int | None:
+    """Microseconds UTC."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise InvalidPayload(
+            "not_before must be a datetime with a time zone, such as "
+            "datetime.now(UTC) + timedelta(hours=1)."
+        )
+    return (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def base_url(runtime: Runtime) -> str | None:

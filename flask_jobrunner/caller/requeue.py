@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
-from flask_jobrunner.handlers import Handler
-from flask_jobrunner.model.errors import LockBusy
-from flask_jobrunner.model.records import Job
+from flask_jobrunner.model.errors import InvalidPayload, LockBusy
+from flask_jobrunner.model.records import Job, OwnedJob
 from flask_jobrunner.model.results import RequeueResult
 from flask_jobrunner.model.statuses import REQUEUEABLE
 from flask_jobrunner.protocol.envelope import hash_credential, new_credential
 from flask_jobrunner.recovery.settle import holder_settled, settle_row
 from flask_jobrunner.runtime import Runtime
 
+from .add import refuse_uncommitted
 from .handover import Launched, Wait, launch_attempt
-from .prepare import check_actor, check_can_launch, check_wait
-from .start import refuse_uncommitted
+from .prepare import check_actor, check_can_be_seen, check_can_launch, check_wait, queue_budget
+
+LONGEST_DELAY = 366 * 86400
 
 
 def requeue(
@@ -23,31 +25,28 @@ def requeue(
     ref: int | str,
     *,
     actor: str | None = None,
+    delay: float | timedelta | None = None,
     confirm_lost: bool = False,
     wait: Wait = True,
 ) -> RequeueResult:
     """See `JobRunner.requeue`."""
     check_wait(wait)
-    who = check_actor(runtime, actor)
-    check_can_launch(runtime)
+    who, seconds = check_actor(runtime, actor), _seconds(delay)
+    check_can_be_seen(runtime)
     refuse_uncommitted(runtime)
-    runtime.meta.ensure()
-    settled = settle_row(runtime, ref)
+    settled = _settled(runtime, ref, seconds)
     if settled is None:
         return RequeueResult(status="not_found", job=None, message="There is no such job.")
     job = settled.job
-    refusal = _refusal(job, confirm_lost=confirm_lost)
+    refusal = _refusal(runtime, settled, confirm_lost=confirm_lost)
     if refusal is not None:
         return RequeueResult(status="not_requeueable", job=job, message=refusal)
-    handler, credential = runtime.handlers.find(job.job_type), new_credential()
+    runtime.meta.ensure()
+    credential = None if settled.claim_mode == "trusted" else new_credential()
     for _ in (1, 2):
-        moved = _requeue(runtime, handler, job, credential, who)
+        moved = _requeue(runtime, settled, credential, who, seconds)
         if moved:
-            # Enough of the new row to launch it: to read it could fail, and it is committed.
-            waiting = replace(
-                job, status="queued", is_active=True, is_terminal=False, attempt=job.attempt + 1
-            )
-            return _result(launch_attempt(runtime, waiting, credential, wait=wait))
+            return _moved(runtime, job, credential, wait)
         if moved is not None:
             return _overtaken(runtime, job)
         holder = holder_settled(runtime, job.lock_key or "")
@@ -60,19 +59,54 @@ def requeue(
     raise LockBusy(f"The lock key {job.lock_key!r} changes hands too fast; try again.")
 
 
+def other_revision(runtime: Runtime, owned: OwnedJob) -> bool:
+    """Whether a job waits for supervisors of another revision than this process's."""
+    waits = owned.claim_mode == "trusted" and owned.job.status == "queued"
+    return waits and owned.revision not in (None, runtime.config.revision)
+
+
+def _settled(runtime: Runtime, ref: int | str, delay: float | None) -> OwnedJob | None:
+    """The row, settled; raises where what it is can neither be launched nor wait."""
+    runtime.meta.check()
+    settled = settle_row(runtime, ref)
+    if settled is None or settled.claim_mode == "token":
+        check_can_launch(runtime)
+    if settled is not None and settled.claim_mode == "token" and delay is not None:
+        raise InvalidPayload(
+            f"Job {settled.job.uuid} was started by jobs.start: nobody is there to launch it "
+            "later. delay= is for jobs made by jobs.enqueue."
+        )
+    return settled
+
+
 def _requeue(
-    runtime: Runtime, handler: Handler, job: Job, credential: str, actor: str | None
+    runtime: Runtime,
+    settled: OwnedJob,
+    credential: str | None,
+    actor: str | None,
+    delay: float | None,
 ) -> bool | None:
-    budget = runtime.config.queue_budget if handler.queue_budget is None else handler.queue_budget
     return runtime.jobs.requeue(
-        job,
-        credential_hash=hash_credential(credential),
-        claim_window=runtime.config.claim_window,
-        queue_budget=budget,
+        settled.job,
+        claim_mode=settled.claim_mode,
+        credential_hash=hash_credential(credential) if credential else None,
+        claim_window=runtime.config.claim_window if credential else None,
+        queue_budget=queue_budget(runtime, runtime.handlers.find(settled.job.job_type)),
         revision=runtime.config.revision,
         config_digest=runtime.config.digest,
+        delay=delay,
         actor=actor,
     )
+
+
+def _moved(runtime: Runtime, job: Job, credential: str | None, wait: Wait) -> RequeueResult:
+    # Enough of the new row to launch it: to read it could fail, and it is committed.
+    waiting = replace(
+        job, status="queued", is_active=True, is_terminal=False, attempt=job.attempt + 1
+    )
+    if credential is None:
+        return RequeueResult(status="queued", job=runtime.jobs.get(job.id) or waiting)
+    return _result(launch_attempt(runtime, waiting, credential, wait=wait))
 
 
 def _result(launched: Launched) -> RequeueResult:
@@ -90,11 +124,23 @@ def _overtaken(runtime: Runtime, job: Job) -> RequeueResult:
     return RequeueResult(status="not_requeueable", job=now, message=text)
 
 
-def _refusal(job: Job, *, confirm_lost: bool) -> str | None:
+def _refusal(runtime: Runtime, settled: OwnedJob, *, confirm_lost: bool) -> str | None:
+    job = settled.job
     if job.status == "lost":
         if confirm_lost:
             return None
         return "The job is lost: its process may still be working. Confirm that to run it again."
-    if job.status in REQUEUEABLE:
+    if job.status in REQUEUEABLE or other_revision(runtime, settled):
         return None
     return f"The job is {job.status}; only an ended job without a result can run again."
+
+
+def _seconds(delay: object) -> float | None:
+    if delay is None:
+        return None
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise InvalidPayload("delay must be a number of seconds or a timedelta.")
+    if not 0 <= seconds <= LONGEST_DELAY:
+        raise InvalidPayload("delay must be from 0 to a year.")
+    return float(seconds)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from flask import Flask
 
 from flask_jobrunner.model.errors import ConfigError
-from flask_jobrunner.model.statuses import ExitCode
+from flask_jobrunner.model.statuses import ClaimMode, ExitCode
 from flask_jobrunner.protocol.envelope import (
     ENVELOPE_MAX_BYTES,
     Envelope,
@@ -33,16 +33,17 @@ from .steady import Clock, Owner
 
 ENVELOPE_SECONDS = 10.0
 USAGE = (
-    "`flask jobs run` is how a job's own process begins: it is given the right to one job on its "
+    "This is how a job's own process begins: it is given the right to one job on its "
     "standard input. To run a job, use `flask jobs start TYPE`; to run an ended one again, "
-    "`flask jobs requeue JOB`."
+    "`flask jobs requeue JOB`; to run what waits in the queue, `flask jobs work`."
 )
 
 
-def main(load_app: Callable[[], Flask], job_ref: str) -> int:
+def main(load_app: Callable[[], Flask], job_ref: str, claim_mode: ClaimMode = "token") -> int:
     """Run the job whose envelope is on standard input, and end this process.
 
-    Returns only on a terminal, where it says what to use instead.
+    `claim_mode` is that of the command: the two kinds of jobs are closed to each other. Returns
+    only on a terminal, where it says what to use instead.
     """
     standing = make_clean()
     owner = Owner()
@@ -51,7 +52,7 @@ def main(load_app: Callable[[], Flask], job_ref: str) -> int:
         last_word(USAGE)
         return ExitCode.USAGE
     try:
-        code = _boot(load_app, job_ref, standing, parent, owner)
+        code = _boot(load_app, (job_ref, claim_mode), standing, parent, owner)
     except Refused as refusal:
         if refusal.code is not None:
             parent.tell("refused", code=refusal.code)
@@ -64,16 +65,20 @@ def main(load_app: Callable[[], Flask], job_ref: str) -> int:
 
 
 def _boot(
-    load_app: Callable[[], Flask], job_ref: str, standing: Standing, parent: Parent, owner: Owner
+    load_app: Callable[[], Flask],
+    wanted: tuple[str, ClaimMode],
+    standing: Standing,
+    parent: Parent,
+    owner: Owner,
 ) -> int:
-    envelope, rest = _envelope(standing.control, job_ref)
+    envelope, rest = _envelope(standing.control, *wanted)
     runtime = _build(load_app)
     parent.tell("booted")
     taken = take(runtime, envelope)
     return run_claimed(runtime, taken, standing, rest, parent, owner)
 
 
-def _envelope(control: PrivateFd, job_ref: str) -> tuple[Envelope, bytes]:
+def _envelope(control: PrivateFd, job_ref: str, claim_mode: ClaimMode) -> tuple[Envelope, bytes]:
     """The envelope, and what was read beyond it. Checked before anything is built."""
     line, rest = read_line(control, ENVELOPE_SECONDS)
     if not line:
@@ -85,6 +90,9 @@ def _envelope(control: PrivateFd, job_ref: str) -> tuple[Envelope, bytes]:
         raise Refused(text, "bad_envelope", ExitCode.USAGE) from None
     if job_ref not in {envelope.job_uuid, str(envelope.job_id)}:
         raise Refused("The envelope is for another job.", "bad_envelope", ExitCode.USAGE)
+    if envelope.claim_mode != claim_mode:
+        text = "The credential is for another kind of job than this command runs."
+        raise Refused(text, "bad_credential", ExitCode.REFUSED)
     return envelope, rest
 
 

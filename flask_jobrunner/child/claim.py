@@ -85,11 +85,14 @@ def _compare_databases(runtime: Runtime, envelope: Envelope) -> None:
 
 
 def _compare_revisions(runtime: Runtime, envelope: Envelope) -> None:
-    """A pinned job never runs under another revision, and the row says which was there."""
+    """A pinned job never runs under another revision; a pushed one's row says which was there."""
     mine = runtime.config.revision
     if envelope.revision is None or envelope.revision == mine:
         return
     message = f"The job was made for revision {envelope.revision}; this process runs {mine}."
+    if envelope.claim_mode == "trusted":
+        # It waits for a supervisor of its revision; the one that started this process is too old.
+        raise Refused(message, Reason.REVISION_MISMATCH, ExitCode.REFUSED)
     failed = _patiently(
         lambda: runtime.jobs.fail_queued(
             envelope.job_id,

@@ -85,7 +85,9 @@ def _inside_the_context(work: Work) -> Outcome | None:
     except BaseException as error:  # noqa: BLE001 - so may a validator
         return _told(work, error, outcomes.of_payload(error, work.mask))
     if (asked := work.lease.asked) is not None:
-        return outcomes.of_stop(asked)
+        # Nothing has run: without an end of its own, a pulled job waits for the next supervisor.
+        pulled = work.claim.owned.claim_mode == "trusted"
+        return None if pulled and asked == "shutdown" else outcomes.of_stop(asked)
     context = _context(work, payload)
     return _call(work, handler, context) if _mark_started(work, handler) else None
 

@@ -27,14 +27,17 @@ from .output import remark, safe
 # A job's process calls one of these: it should not pay for the others.
 _COMMANDS = {
     "start": "start",
+    "enqueue": "enqueue",
     "list": "listing",
     "show": "show",
     "logs": "logs",
     "cancel": "cancel",
     "requeue": "requeue",
+    "work": "work",
     "sweep": "sweep",
     "doctor": "doctor",
     "run": "process:run",
+    "run-trusted": "process:run_trusted",
     "settle": "process:settle",
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from flask_jobrunner.caller.inspect import error_of
+from flask_jobrunner.caller.inspect import error_of, why_untaken
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, Event, OwnedJob
 from flask_jobrunner.protocol.encoding import decode_json
@@ -56,6 +56,9 @@ def _facts(runtime: Runtime, seen: OwnedJob, now: datetime) -> Iterator[tuple[st
     for name in ("owner", "reference", "actor", "lock_key"):
         yield name.replace("_", " ").capitalize(), one_line(getattr(job, name) or "")
     yield "Created", f"{moment(job.created_at, zone)}, {ago(job.created_at, now)}"
+    yield "Priority", str(job.priority) if job.priority else ""
+    yield "Not before", moment(job.not_before, zone) if job.status == "queued" else ""
+    yield "Nobody", one_line(why_untaken(runtime, seen))
     yield "Started", moment(job.started_at, zone)
     yield "Finished", moment(job.finished_at, zone)
     yield "Step", _step(seen)

@@ -1,4 +1,4 @@
-"""`run` and `settle`: what flask_jobrunner itself calls, with the secret on standard input."""
+"""`run`, `run-trusted`, `settle`: what flask_jobrunner calls itself, secrets on standard input."""
 
 from __future__ import annotations
 
@@ -37,6 +37,20 @@ def run(context: click.Context, job: str) -> None:
 
     # The application is given as a call: it is built once the input has been checked.
     sys.exit(main(context.ensure_object(ScriptInfo).load_app, job))
+
+
+@click.command("run-trusted", hidden=True)
+@click.argument("job")
+@click.pass_context
+def run_trusted(context: click.Context, job: str) -> None:
+    """Run one job of the queue in this process; `work` calls this itself.
+
+    The right to run it comes on standard input. To run what waits in the queue, use `work`.
+    """
+    set_process_role("job")
+    from flask_jobrunner.child.boot import main
+
+    sys.exit(main(context.ensure_object(ScriptInfo).load_app, job, "trusted"))
 
 
 @click.command(hidden=True)

@@ -26,6 +26,12 @@ from .watch import follow_to_end, silent, tell_end
 @click.option(
     "--confirm-lost", is_flag=True, help="Also a lost job, whose process may still be working."
 )
+@click.option(
+    "--delay",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Begin after so many seconds or later; for jobs of the queue.",
+)
 @wait_option("Show the logs to the end, at most SECONDS, and exit by the jobs' status.")
 @json_option
 @click.pass_context
@@ -34,6 +40,7 @@ def command(
     context: click.Context,
     job: list[int | str],
     confirm_lost: bool,  # noqa: FBT001 - click passes options as they are declared
+    delay: float | None,
     wait: float | None,
     as_json: bool,  # noqa: FBT001
 ) -> None:
@@ -43,7 +50,10 @@ def command(
     Exits by the first that could not, or with --wait did not succeed.
     """
     runtime = ready_runtime()
-    taken = [_requeue(runtime, ref, confirm_lost=confirm_lost, tell=not as_json) for ref in job]
+    taken = [
+        _requeue(runtime, ref, confirm_lost=confirm_lost, delay=delay, tell=not as_json)
+        for ref in job
+    ]
     until = time.monotonic() + (wait or 0)
     if wait is not None:
         for one in taken:
@@ -78,9 +88,11 @@ class _Taken:
             tell_end(context, runtime, seen, timeout)
 
 
-def _requeue(runtime: Runtime, ref: int | str, *, confirm_lost: bool, tell: bool) -> _Taken:
+def _requeue(
+    runtime: Runtime, ref: int | str, *, confirm_lost: bool, delay: float | None, tell: bool
+) -> _Taken:
     seq_before = newest_seq(runtime, ref)
-    result = requeue(runtime, ref, actor=acting(runtime), confirm_lost=confirm_lost)
+    result = requeue(runtime, ref, actor=acting(runtime), confirm_lost=confirm_lost, delay=delay)
     if tell:
         _tell(ref, result)
     return _Taken(ref, result, seq_before, exit_code_of_launch(result.status))
@@ -89,7 +101,8 @@ def _requeue(runtime: Runtime, ref: int | str, *, confirm_lost: bool, tell: bool
 def _tell(ref: int | str, result: RequeueResult) -> None:
     job = result.job
     if job is not None and result.ok:
-        echo(f"Job {job.uuid} runs again, as attempt {job.attempt}.")
+        what = "waits" if result.status == "queued" else "runs"
+        echo(f"Job {job.uuid} {what} again, as attempt {job.attempt}.")
     else:
         name = job.uuid if job is not None else ref
         remark(f"Job {name} does not run again ({result.status}). {safe(result.message or '')}")

@@ -30,6 +30,7 @@ ACTION_WORDS = {
     "view_log": "read this job's log",
     "cancel": "cancel this job",
     "requeue": "requeue this job",
+    "view_supervisors": "see the supervisors",
 }
 
 

@@ -11,6 +11,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from flask_jobrunner.caller import cancel as cancelling
 from flask_jobrunner.caller import requeue as requeueing
+from flask_jobrunner.caller.requeue import other_revision
 from flask_jobrunner.model import words
 from flask_jobrunner.model.errors import ConfigError, UnknownJobType
 from flask_jobrunner.model.records import Job, OwnedJob
@@ -61,7 +62,7 @@ def requeue(uuid: UUID) -> Response | BaseResponse:
     lost, confirmed = owned.job.status == "lost", "confirm_lost" in request.form
     if request.method == "POST" and (confirmed or not lost):
         return _requeue(who, owned.job, confirmed=confirmed)
-    if not (lost or owned.job.status in REQUEUEABLE):
+    if not (lost or owned.job.status in REQUEUEABLE or other_revision(who.runtime, owned)):
         return _not_requeueable(owned.job)
     refused = "Tick the box first." if request.method == "POST" else ""
     return _ask(owned, requeue_question(owned.job, refused), 422 if refused else 200)
@@ -86,6 +87,8 @@ def cancel_question(job: Job) -> Question:
 def requeue_question(job: Job, refused: str) -> Question:
     """What running a job again means."""
     effects = ["The job runs again as a new attempt with the same input."]
+    if job.status == "queued":
+        effects = ["The job waits on, for supervisors that run the application as it is now."]
     if job.status == "lost":
         effects.append(
             "Its process cannot be seen, and may still be working. If it is, the work is done "

@@ -29,6 +29,8 @@ class Route:
 ROUTES = (
     Route(rule="/", endpoint="index", view="views:index"),
     Route(rule="/_list", endpoint="list_live", view="fragments:list_live"),
+    Route(rule="/supervisors", endpoint="supervisors", view="views:supervisors"),
+    Route(rule="/_supervisors", endpoint="supervisors_live", view="fragments:supervisors_live"),
     Route(rule="/<uuid:uuid>", endpoint="detail", view="views:detail"),
     Route(rule="/<uuid:uuid>/_live", endpoint="job_live", view="fragments:job_live"),
     Route(rule="/<uuid:uuid>/log", endpoint="log", view="views:log_window"),

@@ -10,11 +10,10 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from flask_jobrunner.model.records import OwnedJob
 
-from . import job_list, log_panel, polling, query
+from . import job_list, log_panel, polling, query, supervisor_page
 from .access import Viewer, viewer
 from .job_page import job_page, read_at
 from .log_panel import LogPanel
-from .progress import progress_tag
 from .rendering import OOB, fragment, nothing_new
 
 
@@ -51,7 +50,7 @@ def job_live(uuid: UUID) -> Response | BaseResponse:
     who = viewer()
     owned = who.look(str(uuid))
     log = _log(who, owned, query.number("c") or 0)
-    progress = query.tag("p") != progress_tag(owned.job)
+    progress = query.tag("p") != polling.page_tag(who.runtime, owned)
     state = query.number("v") != owned.row_version
     news = bool(log.lines) or progress or state
     now = owned.now / 1_000_000
@@ -70,6 +69,24 @@ def job_live(uuid: UUID) -> Response | BaseResponse:
         page=job_page(who, owned, log, poll if more else None, whole=state),
         progress_changed=progress or state,
         state_changed=state,
+    )
+
+
+def supervisors_live() -> Response | BaseResponse:
+    """The supervisors, if anything about them has changed."""
+    if "HX-Request" not in request.headers:
+        return redirect(url_for(".supervisors"), 303)
+    who = viewer()
+    who.demand("view_supervisors")
+    shown = supervisor_page.supervisor_page(who)
+    if shown.tag == query.tag("v"):
+        return nothing_new()
+    return fragment(
+        "_supervisors_live.html",
+        now=datetime.now(UTC),
+        oob=OOB,
+        page=shown,
+        poll=polling.supervisors_poll(who.runtime, shown.tag),
     )
 
 

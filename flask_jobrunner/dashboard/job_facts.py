@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, OwnedJob
 
-from .format import Clock, running_for, thousands, visible
+from .format import Clock, running_for, short_time, thousands, visible
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Fact:
     code: bool = False
 
 
-def facts(owned: OwnedJob, attempt: Attempt | None, now: datetime) -> list[Fact]:
+def facts(owned: OwnedJob, attempt: Attempt | None, now: datetime, zone: tzinfo) -> list[Fact]:
     """The facts, in the order in which they matter."""
     job = owned.job
     told = [
@@ -29,6 +29,8 @@ def facts(owned: OwnedJob, attempt: Attempt | None, now: datetime) -> list[Fact]
         Fact(label="Owner", text=job.owner or ""),
         Fact(label="Reference", text=job.reference or ""),
         Fact(label="Lock key", text=job.lock_key or "", code=True),
+        Fact(label="Priority", text=str(job.priority) if job.priority else ""),
+        Fact(label="Not before", text=_not_before(owned, now, zone)),
         Fact(label="Attempt", text=str(job.attempt)),
         _wait(owned, now),
         _run(owned, now),
@@ -40,6 +42,13 @@ def facts(owned: OwnedJob, attempt: Attempt | None, now: datetime) -> list[Fact]
     ]
     shown = [fact for fact in told if fact.text or fact.clock]
     return [Fact(label=f.label, text=visible(f.text), clock=f.clock, code=f.code) for f in shown]
+
+
+def _not_before(owned: OwnedJob, now: datetime, zone: tzinfo) -> str:
+    at = owned.job.not_before
+    if at is None or owned.job.status != "queued":
+        return ""
+    return f"{short_time(at, zone, now)} {at.astimezone(zone):%Z}"
 
 
 def _wait(owned: OwnedJob, now: datetime) -> Fact:

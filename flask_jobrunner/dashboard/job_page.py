@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 from flask import url_for
 from markupsafe import Markup
 
+from flask_jobrunner.caller.requeue import other_revision
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, Job, OwnedJob
 from flask_jobrunner.model.statuses import REQUEUEABLE
 from flask_jobrunner.protocol.encoding import decode_json
 from flask_jobrunner.protocol.redact import mask_text
+from flask_jobrunner.runtime import Runtime
 
 from . import job_facts, notices, timeline
 from .access import Viewer
@@ -24,6 +26,7 @@ from .notices import Notice
 from .polling import Poll
 from .progress import ProgressView, progress_view
 from .timeline import AttemptView, Entry
+from .untaken import untaken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +79,9 @@ def job_page(
         return JobPage(
             sentence="",
             announcement="",
-            notices=notices.notices(owned, now, asked, error_shown=False),
+            notices=notices.notices(
+                owned, now, asked, error_shown=False, untaken=untaken(runtime, owned)
+            ),
             progress=progress,
             log=log,
             poll=poll,
@@ -90,13 +95,19 @@ def job_page(
     return JobPage(
         sentence=sentence(job, now, current),
         announcement=f"{words.STATUS_WORDS[job.status]}. {words.sentence(job, now, current)}",
-        notices=notices.notices(owned, now, events, error_shown=error is not None),
+        notices=notices.notices(
+            owned,
+            now,
+            events,
+            error_shown=error is not None,
+            untaken=untaken(runtime, owned),
+        ),
         progress=progress,
         log=log,
         poll=poll,
         actions=actions,
-        read_only=not actions and possible_actions(job) != [],
-        facts=job_facts.facts(owned, current, now),
+        read_only=not actions and possible_actions(runtime, owned) != [],
+        facts=job_facts.facts(owned, current, now, runtime.config.timezone),
         timeline=timeline.entries(events),
         attempts=timeline.attempt_views(attempts, job, now, keys),
         payload=_payload(job, keys, shown=visible_values),
@@ -126,20 +137,21 @@ def sentence(job: Job, now: datetime, attempt: Attempt | None) -> Markup | str:
     )
 
 
-def possible_actions(job: Job) -> list[tuple[str, str, str]]:
+def possible_actions(runtime: Runtime, owned: OwnedJob) -> list[tuple[str, str, str]]:
     """(action, label, class) of what could be done to a job of this status."""
-    if job.status in ("queued", "running"):
-        return [("cancel", "Cancel job", "jr-quiet-danger")]
-    if job.status in REQUEUEABLE or job.status == "lost":
-        return [("requeue", "Requeue job", "jr-primary")]
-    return []
+    status, found = owned.job.status, []
+    if status in ("queued", "running"):
+        found.append(("cancel", "Cancel job", "jr-quiet-danger"))
+    if status in REQUEUEABLE or status == "lost" or other_revision(runtime, owned):
+        found.append(("requeue", "Requeue job", "jr-primary"))
+    return found
 
 
 def allowed_actions(viewer: Viewer, owned: OwnedJob) -> list[Action]:
     """The possible actions that this viewer may do."""
     return [
         Action(label=label, url=url_for(f".{action}", uuid=owned.job.uuid), css=css)
-        for action, label, css in possible_actions(owned.job)
+        for action, label, css in possible_actions(viewer.runtime, owned)
         if viewer.may(action, owned)
     ]
 

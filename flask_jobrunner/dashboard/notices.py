@@ -29,10 +29,18 @@ class Notice:
 
 
 def notices(
-    owned: OwnedJob, now: datetime, events: Sequence[Event], *, error_shown: bool
+    owned: OwnedJob,
+    now: datetime,
+    events: Sequence[Event],
+    *,
+    error_shown: bool,
+    untaken: str = "",
 ) -> list[Notice]:
-    """The notices that are true now, most urgent first; `error_shown`: further down the page."""
-    found = [_late(owned), _waiting(owned, now), _stopping(owned, events)]
+    """The notices that are true now, most urgent first; `error_shown`: further down the page.
+
+    `untaken` is why no supervisor takes the job.
+    """
+    found = [_late(owned), _waiting(owned, now), _untaken(untaken), _stopping(owned, events)]
     found.append(_ended(owned, error_shown=error_shown))
     return [notice for notice in found if notice is not None]
 
@@ -62,6 +70,12 @@ def _waiting(owned: OwnedJob, now: datetime) -> Notice | None:
         title="No process has taken this job yet.",
         text=f"If none does within {words.duration(round(left))}, it ends as failed.",
     )
+
+
+def _untaken(reason: str) -> Notice | None:
+    if not reason:
+        return None
+    return Notice(tone="cancel_requested", title="Nobody takes this job.", text=visible(reason))
 
 
 def _stopping(owned: OwnedJob, events: Sequence[Event]) -> Notice | None:

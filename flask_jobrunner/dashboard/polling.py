@@ -17,6 +17,7 @@ from flask_jobrunner.runtime import Runtime
 
 from . import job_list
 from .progress import progress_tag
+from .untaken import untaken
 
 LIST_SECONDS = 5.0
 REPORT_PATIENCE = 15.0
@@ -40,11 +41,16 @@ def job_poll(runtime: Runtime, owned: OwnedJob, cursor: int, *, quiet: float) ->
         uuid=owned.job.uuid,
         c=cursor,
         v=owned.row_version,
-        p=progress_tag(owned.job),
+        p=page_tag(runtime, owned),
         i=seconds,
         q=int(now - quiet),
     )
     return Poll(url=url, seconds=seconds)
+
+
+def page_tag(runtime: Runtime, owned: OwnedJob) -> str:
+    """A digest of what may change on a job's page while its row does not."""
+    return progress_tag(owned.job, untaken(runtime, owned))
 
 
 def goes_on(runtime: Runtime, owned: OwnedJob, cursor: int) -> bool:
@@ -67,6 +73,12 @@ def job_seconds(job: Job, now: float, quiet: float) -> float:
     if job.is_terminal or quiet < 10:
         return 1.0
     return 2.0 if quiet < 300 else 5.0
+
+
+def supervisors_poll(runtime: Runtime, tag: str) -> Poll:
+    """The next poll of the supervisors' page."""
+    url = url_for(".supervisors_live", v=tag)
+    return Poll(url=url, seconds=shown(LIST_SECONDS, runtime.config.poll_min))
 
 
 def list_poll(

@@ -80,9 +80,9 @@ def progress_values(job: Job) -> tuple[Any, ...]:
     )
 
 
-def progress_tag(job: Job) -> str:
+def progress_tag(job: Job, untaken: str = "") -> str:
     """A digest of what changes on a job's page while nothing but progress moves."""
-    told = (*progress_values(job), job.is_stale)
+    told = (*progress_values(job), job.is_stale, untaken)
     return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 

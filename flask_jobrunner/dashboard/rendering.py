@@ -10,7 +10,6 @@ import hashlib
 import json
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from flask_jobrunner.model.words import STATUS_WORDS
-from flask_jobrunner.runtime import current_runtime
+from flask_jobrunner.runtime import current_runtime, package_version
 
 from . import access
 from . import format as formatting
@@ -44,7 +43,10 @@ STATIC = Path(__file__).parent.parent / "static"
 
 def page(template: str, status: int = 200, **context: Any) -> Response:
     """A whole page."""
-    return make_response(render(template, **context), status)
+    # A page about an error asks the host nothing: its answer may be what went wrong.
+    seen = status < 400 and access.viewer().may("view_supervisors")
+    url = url_for(".supervisors") if seen else ""
+    return make_response(render(template, supervisors_url=url, **context), status)
 
 
 def fragment(template: str, **context: Any) -> Response:
@@ -126,12 +128,3 @@ def asset(filename: str) -> str:
 @lru_cache(maxsize=32)
 def _digest(filename: str) -> str:
     return hashlib.sha256((STATIC / filename).read_bytes()).hexdigest()[:12]
-
-
-@lru_cache(maxsize=1)
-def package_version() -> str:
-    """The installed version, or a word where the package runs from a checkout."""
-    try:
-        return version("flask-jobrunner")
-    except PackageNotFoundError:
-        return "(checkout)"

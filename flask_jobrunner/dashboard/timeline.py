@@ -75,7 +75,7 @@ def _entry(event: Event, before: datetime | None) -> Entry:
 
 def _deed(event: Event) -> str:
     match event.action, event.to_status:
-        case "start", _:
+        case "start" | "enqueue", _:
             return "Queued"
         case "claim", _:
             return "Started"

@@ -14,7 +14,7 @@ from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.repositories.listing import JobFilter
 from flask_jobrunner.runtime import Runtime
 
-from . import job_list, log_panel, polling, query
+from . import job_list, log_panel, polling, query, supervisor_page
 from .access import viewer
 from .did import what_was_done
 from .empty import snippet
@@ -82,6 +82,19 @@ def log_window(uuid: UUID) -> Response:
         now=read_at(owned),
         job=owned.job,
         log=log_panel.window(who.runtime, owned, line=line, before=before),
+    )
+
+
+def supervisors() -> Response:
+    """Who runs what waits in the queue."""
+    who = viewer()
+    who.demand("view_supervisors")
+    shown = supervisor_page.supervisor_page(who)
+    return page(
+        "supervisors.html",
+        now=datetime.now(UTC),
+        page=shown,
+        poll=polling.supervisors_poll(who.runtime, shown.tag),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from .statuses import ClaimMode, StatusText, StopReason
@@ -114,6 +115,12 @@ class OwnedJob:
     result_json: str | None
     payload_json: str | None = None
     """As stored: a worker must not take an unreadable payload for none."""
+    dispatch_by: str | None = None
+    """The supervisor that handed the job to its process."""
+    dispatch_until: int | None = None
+    """Until when nobody else may hand it out."""
+    unstarted_deaths: int = 0
+    """How often its process died between building the application and the start marker."""
 
     @property
     def started(self) -> bool:
@@ -227,8 +234,8 @@ class NewJob:
     job_type: str
     claim_mode: ClaimMode = "token"
     credential_hash: str | None
-    claim_window: float
-    """Seconds from the insert to the claim deadline."""
+    claim_window: float | None
+    """Seconds from the insert to the claim deadline; None: it waits for a supervisor."""
     title: str | None = None
     owner: str | None = None
     reference: str | None = None
@@ -236,6 +243,10 @@ class NewJob:
     lock_key: str | None = None
     payload_json: str | None = None
     queue_budget: float | None = None
+    """Seconds that it may wait, counted from `not_before` where that lies ahead."""
+    priority: int = 0
+    not_before: int | None = None
+    """Microseconds UTC."""
     revision: str | None = None
     config_digest: str | None = None
     base_url: str | None = None
@@ -301,3 +312,37 @@ class Verdict:
     reason: str | None
     message: str
     evidence: dict[str, Any] = field(default_factory=dict)
+    unstarted_deaths: int = 0
+    """What the row counts from now on, where the job waits again."""
+
+
+def type_fits(job_type: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of the patterns (`*`, `?`, `[…]`) fits; without any, every type does."""
+    return not patterns or any(fnmatchcase(job_type, one) for one in patterns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervisor:
+    """One `flask jobs work`, as its row tells."""
+
+    uuid: str
+    process: Identity
+    types: tuple[str, ...]
+    """Patterns of the job types that it takes; none: all."""
+    slots: int
+    standby: int
+    revision: str | None
+    version: str | None
+    started_at: datetime
+    heartbeat_at: datetime
+    drain_requested_at: datetime | None
+    silent_for: float
+    """Seconds since its last sign of life, by the database's clock."""
+
+    def takes_type(self, job_type: str) -> bool:
+        """Whether it takes jobs of this type."""
+        return type_fits(job_type, self.types)
+
+    def takes_revision(self, revision: str | None) -> bool:
+        """Whether it takes jobs that were made for this revision."""
+        return revision is None or revision == self.revision

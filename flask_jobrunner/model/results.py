@@ -10,11 +10,18 @@ from .statuses import StatusText
 
 LaunchStatus = Literal["started", "launching", "launch_failed"]
 StartStatus = Literal["started", "launching", "already_active", "launch_failed"]
+EnqueueStatus = Literal["queued", "already_active"]
 CancelStatus = Literal[
     "cancelled", "cancel_requested", "already_cancel_requested", "already_terminal", "not_found"
 ]
 RequeueStatus = Literal[
-    "started", "launching", "launch_failed", "not_requeueable", "already_active", "not_found"
+    "queued",
+    "started",
+    "launching",
+    "launch_failed",
+    "not_requeueable",
+    "already_active",
+    "not_found",
 ]
 
 _OK = frozenset({"started", "launching", "queued"})
@@ -43,6 +50,19 @@ class StartResult(_Result):
     @property
     def ok(self) -> bool:
         """Whether the job was taken on: `started` or `launching`."""
+        return self.status in _OK
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnqueueResult(_Result):
+    """What `jobs.enqueue` did. `.job` is the new job, or the active one that holds the lock."""
+
+    job: Job
+    status: EnqueueStatus
+
+    @property
+    def ok(self) -> bool:
+        """Whether the job waits now for a supervisor."""
         return self.status in _OK
 
 

@@ -38,6 +38,7 @@ StatusText = Literal[
     "lost",
 ]
 ClaimMode = Literal["token", "trusted"]
+"""`token`: pushed, its caller launches it. `trusted`: pulled, a supervisor hands it out."""
 
 ACTIVE = frozenset({JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.CANCEL_REQUESTED})
 OWNED = frozenset({JobStatus.RUNNING, JobStatus.CANCEL_REQUESTED})
@@ -78,6 +79,10 @@ def may_move(from_status: str, to_status: str) -> bool:
 StopReason = Literal["shutdown", "stall", "run_timeout", "cancel", "force"]
 STOP_REASONS: tuple[StopReason, ...] = ("shutdown", "stall", "run_timeout", "cancel", "force")
 """Why a stop was asked, weakest first. The column only rises."""
+
+
+POISON_DEATHS = 3
+"""So many processes may die of one job before its handler begins."""
 
 
 class Reason(StrEnum):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal as signals
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from .records import Attempt, Job, NewLine, Outcome
+from .records import Attempt, Job, NewLine, Outcome, Supervisor
 from .statuses import JobStatus, StopReason
 
 STATUS_WORDS: dict[str, str] = {
@@ -58,6 +59,25 @@ STOP_WORDS: dict[StopReason, str] = {
     "cancel": "cancel",
     "force": "forced stop",
 }
+
+
+def nobody_takes(
+    job_type: str, revision: str | None, supervisors: Sequence[Supervisor]
+) -> str | None:
+    """Why a waiting job is taken by none of these supervisors; None where one takes it."""
+    takers = [one for one in supervisors if one.drain_requested_at is None]
+    if not takers:
+        return "No supervisor is running, so nobody takes this job: run `flask jobs work`."
+    takers = [one for one in takers if one.takes_type(job_type)]
+    if not takers:
+        return f"No supervisor that is running takes jobs of the type {job_type}."
+    if any(one.takes_revision(revision) for one in takers):
+        return None
+    others = ", ".join(sorted({one.revision or "none" for one in takers}))
+    return (
+        f"The job was made for revision {revision}, and the supervisors that are running have "
+        f"{others}. Requeued, it runs under the revision of the application as it is now."
+    )
 
 
 def duration(seconds: float) -> str:

@@ -47,7 +47,8 @@ def _record(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
     job, token = seen.job, report.token or _token_of_the_dead(runtime, seen, report)
     current = job.attempt == report.attempt
     if current and job.status == "queued":
-        return _end_unclaimed(runtime, seen, report)
+        # What waits for supervisors does not fail because one of their processes did.
+        return seen.claim_mode == "trusted" or _end_unclaimed(runtime, seen, report)
     if token is None:
         return True  # never claimed, and the row says already how this launch ended
     if current and job.status in OWNED and seen.worker_token == token:
@@ -73,18 +74,22 @@ def _token_of_the_dead(runtime: Runtime, seen: OwnedJob, report: EndReport) -> s
 def _end_unclaimed(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
     timed_out = report.killed == "claim_window"
     reason = Reason.LAUNCH_TIMEOUT if timed_out else Reason.LAUNCH_FAILED
-    code = report.refused or reason
-    message = REASON_WORDS.get(code, REASON_WORDS[reason])
-    message += f" The process: {autopsy(report.evidence())}."
-    words = last_words(runtime, report)
-    if words:
-        message += f" Its last words:\n{words}"
+    message = told_end(
+        runtime, report, REASON_WORDS.get(report.refused or reason, REASON_WORDS[reason])
+    )
     ended = runtime.jobs.fail_queued(
         seen.job.id, report.attempt, reason, message=message, evidence=report.evidence()
     )
     if ended:
         tell_finished(runtime, seen.job.uuid)
     return ended
+
+
+def told_end(runtime: Runtime, report: EndReport, what: str) -> str:
+    """`what`, and how the process ended that claimed nothing."""
+    words = last_words(runtime, report)
+    text = f"{what} The process: {autopsy(report.evidence())}."
+    return f"{text} Its last words:\n{words}" if words else text
 
 
 def _end_claimed(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:

@@ -1,4 +1,4 @@
-"""The sweeper: looks at every active row, so that nothing stays active for ever.
+"""The sweeper: looks at every row that is owned or overdue, so that none stays active for ever.
 
 Safe twice at once and at any crash: every write names what it saw. `lost` alone takes patience:
 one unchanged lease, watched on this process's monotonic clock for a lease and its margin.
@@ -64,7 +64,7 @@ class Sweeper:
         return bool(self._watched)
 
     def sweep(self) -> SweepResult:
-        """One pass over spooled reports and active rows.
+        """One pass over spooled reports, owned rows and overdue ones.
 
         Raises `DatabaseAway`; nothing was watched then, since no owner could renew either.
         """
@@ -78,7 +78,7 @@ class Sweeper:
         result = SweepResult()
         self._spooled(result)
         still, after = set[int](), 0
-        while page := self._runtime.listing.active_ids(after, PAGE):
+        while page := self._runtime.listing.sweepable_ids(after, PAGE):
             for job_id, uuid in page:
                 self._one(job_id, uuid, result, still)
             after = page[-1][0]

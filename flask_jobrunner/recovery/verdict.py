@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+from dataclasses import replace
 from typing import Any
 
 from flask_jobrunner.model.records import OwnedJob, Verdict
-from flask_jobrunner.model.statuses import Reason
+from flask_jobrunner.model.statuses import POISON_DEATHS, ExitCode, Reason
 from flask_jobrunner.model.words import REASON_WORDS, autopsy
 
 _CANCEL_STOPS = frozenset({"cancel", "force"})
@@ -25,13 +27,33 @@ def verdict(seen: OwnedJob, evidence: dict[str, Any]) -> Verdict:
         return _verdict("failed", Reason.RUN_TIMEOUT, evidence)
     if not seen.started:
         if seen.claim_mode == "trusted":
-            return _verdict("queued", Reason.NOT_STARTED, evidence)
+            return _waits_again(seen, evidence)
         return _verdict("interrupted", Reason.NOT_STARTED, evidence)
-    if seen.job.stop_reason == "shutdown":
+    if "shutdown" in (seen.job.stop_reason, killed):
         return _verdict("interrupted", Reason.SHUTDOWN, evidence)
     seen_end = evidence.get("exit_code") is not None or evidence.get("signal") is not None
     reason = Reason.PROCESS_DIED if seen_end else Reason.OWNER_GONE
     return _verdict("interrupted", reason, evidence)
+
+
+def _waits_again(seen: OwnedJob, evidence: dict[str, Any]) -> Verdict:
+    """Nothing has run, so another process may; unless processes die of this job."""
+    asked = seen.job.stop_reason == "shutdown"
+    deaths = seen.unstarted_deaths + int(not asked and is_death(evidence))
+    if deaths >= POISON_DEATHS:
+        return _verdict("failed", Reason.POISON, evidence)
+    return replace(_verdict("queued", Reason.NOT_STARTED, evidence), unstarted_deaths=deaths)
+
+
+def is_death(evidence: dict[str, Any]) -> bool:
+    """Whether a process died of itself before the handler began.
+
+    It did not where somebody ended it, TERM included, or where it left with a code of its own.
+    """
+    if evidence.get("killed") or evidence.get("refused"):
+        return False
+    left = evidence.get("exit_code") in (ExitCode.REFUSED, ExitCode.DATABASE)
+    return not left and evidence.get("signal") != signal.SIGTERM
 
 
 def lost(seen: OwnedJob, unchanged_for: float) -> Verdict:

@@ -98,7 +98,7 @@ class EndingRepository(FencedRows):
                 jobs.c.row_version == seen.row_version,
                 jobs.c.lease_until == seen.lease_until,
             ]
-            values = self._dead_values(final, seen) | line_counters(jobs, closing)
+            values = self._dead_values(final, seen, verdict) | line_counters(jobs, closing)
             if not self._write(connection, fence, values, *guard):
                 return False
             after = self._row(connection, job.id).log_seq - len(closing)
@@ -152,7 +152,7 @@ class EndingRepository(FencedRows):
             "error_message": final.error_message if told else None,
         }
 
-    def _dead_values(self, final: Outcome, seen: OwnedJob) -> dict[str, Any]:
+    def _dead_values(self, final: Outcome, seen: OwnedJob, verdict: Verdict) -> dict[str, Any]:
         if final.status != "queued":
             return self._end_values(final)
         # Nothing has run: the job waits again, as its next attempt and with its lock.
@@ -160,6 +160,7 @@ class EndingRepository(FencedRows):
             "status": str(JobStatus.QUEUED),
             "attempt": seen.job.attempt + 1,
             "queued_at": self._database.now(),
+            "unstarted_deaths": verdict.unstarted_deaths,
         }
 
     def _close_attempt(

@@ -80,7 +80,9 @@ class HealthRepository:
         owned = jobs.c.status.in_([str(status) for status in OWNED])
         waiting = jobs.c.status == str(JobStatus.QUEUED)
         late = or_(
-            and_(owned, jobs.c.lease_until < limit), and_(waiting, jobs.c.claim_deadline < limit)
+            and_(owned, jobs.c.lease_until < limit),
+            and_(waiting, jobs.c.claim_deadline < limit),
+            and_(waiting, jobs.c.queue_deadline < limit),
         )
         statement = select(func.count().label("number")).select_from(jobs).where(late)
         return int(self._database.rows(statement)[0]["number"])

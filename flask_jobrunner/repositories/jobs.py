@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Insert, case, insert, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from flask_jobrunner.model.records import Job, NewJob, OwnedJob
-from flask_jobrunner.model.statuses import JobStatus, may_move
+from flask_jobrunner.model.statuses import ClaimMode, JobStatus, may_move
 
 from .database import MISSING, Database
+from .new_row import hash_lock_key, insert_unless_held, new_row
 from .rows import add_event, clean_slate, ended, same, select_jobs, span, to_job, to_owned
 
 MINT_GRACE = 10
 """A row that joined the host's transaction has this many claim windows to be launched in."""
-
-
-def hash_lock_key(lock_key: str) -> str:
-    """What is compared: exact bytes, whatever the database's collation."""
-    return hashlib.sha256(lock_key.encode("utf-8")).hexdigest()
-
-
-def insert_unless_held(database: Database) -> Insert:
-    """An insert that does nothing where the lock key is taken; it waits for whoever takes it."""
-    jobs, columns = database.tables.jobs, ["active_lock_key"]
-    if database.dialect == "postgresql":
-        return postgresql.insert(jobs).on_conflict_do_nothing(index_elements=columns)
-    if database.dialect == "sqlite":
-        return sqlite.insert(jobs).on_conflict_do_nothing(index_elements=columns)
-    return insert(jobs).prefix_with("IGNORE")
 
 
 class JobRepository:
@@ -72,41 +56,7 @@ class JobRepository:
         return self._add(connection, insert_unless_held(self._database), new)
 
     def _add(self, connection: Connection, statement: Insert, new: NewJob) -> int | None:
-        database, now = self._database, self._database.now()
-        result = connection.execute(
-            statement.values(
-                job_uuid=new.uuid,
-                job_type=new.job_type,
-                status=str(JobStatus.QUEUED),
-                claim_mode=new.claim_mode,
-                title=new.title,
-                owner=new.owner,
-                reference=new.reference,
-                actor=new.actor,
-                lock_key=new.lock_key,
-                active_lock_key=None if new.lock_key is None else hash_lock_key(new.lock_key),
-                priority=0,
-                payload_json=new.payload_json,
-                base_url=new.base_url,
-                revision=new.revision,
-                config_digest=new.config_digest,
-                row_version=1,
-                attempt=1,
-                unstarted_deaths=0,
-                restarts=0,
-                warning_count=0,
-                error_count=0,
-                log_seq=0,
-                log_bytes=0,
-                worker_token_hash=new.credential_hash,
-                claim_deadline=now + span(new.claim_window),
-                queue_deadline=None if new.queue_budget is None else now + span(new.queue_budget),
-                launched_at=None if new.credential_hash is None else now,
-                created_at=now,
-                queued_at=now,
-                updated_at=now,
-            )
-        )
+        result = connection.execute(statement.values(**new_row(self._database, new)))
         # psycopg counts no rows here, and the others answer a key even where they inserted none.
         key = None if result.rowcount == 0 else result.inserted_primary_key
         if key is None:
@@ -114,9 +64,9 @@ class JobRepository:
         job_id = int(key[0])
         add_event(
             connection,
-            database,
+            self._database,
             job_id=job_id,
-            action="start",
+            action="start" if new.claim_mode == "token" else "enqueue",
             attempt=1,
             to_status=JobStatus.QUEUED,
             actor=new.actor,
@@ -257,38 +207,54 @@ class JobRepository:
         self,
         job: Job,
         *,
-        credential_hash: str,
-        claim_window: float,
+        credential_hash: str | None,
+        claim_window: float | None,
         queue_budget: float | None,
         revision: str | None,
         config_digest: str,
         actor: str | None,
+        claim_mode: ClaimMode = "token",
+        delay: float | None = None,
     ) -> bool | None:
-        """A terminal push job → queued, attempt + 1, lock taken. None: the lock is held."""
-        if job.is_active or not may_move(job.status, JobStatus.QUEUED):
+        """To `queued`, attempt + 1, lock taken. None: the lock is held. Durations are seconds.
+
+        From a terminal status; or, under another revision, from `queued` while nobody is handing
+        the job out.
+        """
+        waits = job.status == "queued" and claim_mode == "trusted"
+        if not waits and (job.is_active or not may_move(job.status, JobStatus.QUEUED)):
             return False
+        jobs = self._database.tables.jobs
 
         def values() -> dict[str, Any]:
             now = self._database.now()
+            begin = now + span(delay or 0)
             return clean_slate() | {
                 "status": str(JobStatus.QUEUED),
                 "attempt": job.attempt + 1,
                 "active_lock_key": None if job.lock_key is None else hash_lock_key(job.lock_key),
                 "worker_token_hash": credential_hash,
-                "claim_deadline": now + span(claim_window),
-                "queue_deadline": None if queue_budget is None else now + span(queue_budget),
+                "claim_deadline": None if claim_window is None else now + span(claim_window),
+                "queue_deadline": None if queue_budget is None else begin + span(queue_budget),
+                "not_before": None if delay is None else begin,
                 "queued_at": now,
-                "launched_at": now,
+                "launched_at": None if credential_hash is None else now,
                 "unstarted_deaths": 0,
                 "revision": revision,
                 "config_digest": config_digest,
             }
 
-        is_push = self._database.tables.jobs.c.claim_mode == "token"
+        guard = [jobs.c.claim_mode == claim_mode]
+        if waits:
+            guard += [
+                jobs.c.revision.is_not(None),
+                jobs.c.revision != revision,
+                or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= self._database.now()),
+            ]
         from_status = JobStatus(job.status)
         try:
             return self._move(
-                job.id, job.attempt, from_status, values, is_push, action="requeue", actor=actor
+                job.id, job.attempt, from_status, values, *guard, action="requeue", actor=actor
             )
         except IntegrityError:
             return None

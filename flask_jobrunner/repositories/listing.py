@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, literal, select, union_all
+from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select, union_all
 
 from flask_jobrunner.model.errors import InvalidPayload
 from flask_jobrunner.model.records import Page
-from flask_jobrunner.model.statuses import ACTIVE, JobStatus
+from flask_jobrunner.model.statuses import OWNED, JobStatus
 
 from .database import Database
-from .jobs import hash_lock_key
+from .new_row import hash_lock_key
 from .rows import select_jobs, to_job
 
 PAGE_MAX = 200
@@ -73,12 +73,18 @@ class ListingRepository:
             some
         )
 
-    def active_ids(self, after: int, limit: int = 200) -> list[tuple[int, str]]:
-        """(id, uuid) of active jobs in order of id, for sweeps."""
-        jobs = self._database.tables.jobs
+    def sweepable_ids(self, after: int, limit: int = 200) -> list[tuple[int, str]]:
+        """(id, uuid), in order of id, of jobs that a sweep may have to move.
+
+        Owned ones, and those that waited past a deadline; never a long queue that is in order.
+        """
+        jobs, now = self._database.tables.jobs, self._database.now()
+        owned = jobs.c.status.in_([str(status) for status in OWNED])
+        overdue = or_(jobs.c.claim_deadline <= now, jobs.c.queue_deadline <= now)
+        late = and_(jobs.c.status == str(JobStatus.QUEUED), overdue)
         statement = (
             select(jobs.c.id, jobs.c.job_uuid)
-            .where(jobs.c.status.in_([str(status) for status in ACTIVE]), jobs.c.id > after)
+            .where(or_(owned, late), jobs.c.id > after)
             .order_by(jobs.c.id)
             .limit(limit)
         )

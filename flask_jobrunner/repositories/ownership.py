@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, insert, or_, select, update
 
 from flask_jobrunner.model.records import (
     BeatAnswer,
@@ -42,6 +42,7 @@ class OwnershipRepository(FencedRows):
         Sent again with the same token it finds that it had won: the answer may have been lost.
         """
         jobs, database = self._database.tables.jobs, self._database
+        deadline, spent = _claim_terms(jobs, envelope.claim_mode)
 
         def unit(connection: Connection) -> Claim | None:
             now = database.now()
@@ -53,15 +54,14 @@ class OwnershipRepository(FencedRows):
                     jobs.c.claim_mode == envelope.claim_mode,
                     jobs.c.worker_token_hash == hash_credential(envelope.credential),
                     jobs.c.attempt == envelope.attempt,
-                    jobs.c.claim_deadline > now,
+                    deadline > now,
                     same(jobs.c.revision, envelope.revision),
                 )
                 .values(
                     status=str(JobStatus.RUNNING),
                     worker_token=token,
                     worker_token_hash=None,
-                    claim_deadline=None,
-                    queue_deadline=None,
+                    **spent,
                     started_at=now,
                     heartbeat_at=now,
                     lease_until=now + span(self._lease),
@@ -203,6 +203,16 @@ class OwnershipRepository(FencedRows):
             return True
 
         return self._database.run(unit)
+
+
+def _claim_terms(jobs: Table, claim_mode: str) -> tuple[ColumnElement[Any], dict[str, None]]:
+    """Until when a claim is good, and which columns are over with it.
+
+    A pulled job that goes back to the queue keeps its queue deadline, so a claim leaves it alone.
+    """
+    if claim_mode == "trusted":
+        return jobs.c.dispatch_until, {"dispatch_until": None}
+    return jobs.c.claim_deadline, {"claim_deadline": None, "queue_deadline": None}
 
 
 def _claim_of(owned: OwnedJob, envelope: Envelope, token: str, attempt_id: int) -> Claim:

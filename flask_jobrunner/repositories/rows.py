@@ -44,7 +44,8 @@ def as_time(microseconds: int | None) -> datetime | None:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
-def _time(microseconds: int) -> datetime:
+def as_known_time(microseconds: int) -> datetime:
+    """A stored time that is always there."""
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
@@ -148,6 +149,9 @@ def to_owned(row: RowMapping) -> OwnedJob:
         base_url=row["base_url"],
         result_json=row["result_json"],
         payload_json=row["payload_json"],
+        dispatch_by=row["dispatch_by"],
+        dispatch_until=row["dispatch_until"],
+        unstarted_deaths=row["unstarted_deaths"],
     )
 
 
@@ -156,7 +160,7 @@ def to_line(row: RowMapping) -> LogLine:
     return LogLine(
         seq=row["seq"],
         attempt=row["attempt"],
-        created_at=_time(row["created_at"]),
+        created_at=as_known_time(row["created_at"]),
         level=row["level"],
         stream=row["stream"],
         step_key=row["step_key"],
@@ -175,7 +179,7 @@ def to_event(row: RowMapping) -> Event:
         attempt=row["attempt"],
         reason=row["reason"],
         evidence=decode_json(row["evidence_json"]),
-        at=_time(row["at"]),
+        at=as_known_time(row["at"]),
     )
 
 
@@ -199,7 +203,7 @@ def to_attempt(row: RowMapping) -> Attempt:
     return Attempt(
         worker=to_identity(row, "worker"),
         parent=to_identity(row, "parent"),
-        claimed_at=_time(row["claimed_at"]),
+        claimed_at=as_known_time(row["claimed_at"]),
         handler_started_at=as_time(row["handler_started_at"]),
         ended_at=as_time(row["ended_at"]),
         evidence=decode_json(row["evidence_json"]),

@@ -96,33 +96,16 @@ def run_child(
         upstream.step(ready)
         child.step(ready)
     try:
-        return _last_words(settings, child, facts, flow, ends)
+        return evidence.last_words(
+            uuid=settings.uuid,
+            attempt=settings.attempt,
+            watch=child,
+            flow=flow,
+            facts=facts,
+            fault=ends.fault,
+        )
     finally:
         ends.close()
-
-
-def _last_words(
-    settings: Settings,
-    child: watch.Watch,
-    facts: evidence.Evidence,
-    flow: backflow.Backflow,
-    ends: channels.Pipes,
-) -> bytes:
-    facts.note_end()
-    evidence.end_group(child.pid)
-    tails = flow.leftovers()
-    still_held = [stream.fd for stream in flow.streams.values() if not stream.finished]
-    facts.close(*child.reap())
-    return evidence.report_line(
-        uuid=settings.uuid,
-        attempt=settings.attempt,
-        said=child.said,
-        killed=child.killed,
-        evidence=facts,
-        output={name: (bytes(tail.kept), tail.dropped) for name, tail in tails.items()},
-        fault=evidence.read_fault(ends.fault),
-        escaped=evidence.holders(still_held) if still_held else 0,
-    )
 
 
 def _deliver(

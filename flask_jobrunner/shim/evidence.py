@@ -13,7 +13,37 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import resource
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Protocol
+
+    class Watches(Protocol):
+        """What `last_words` needs of watch.Watch."""
+
+        pid: int
+        killed: str | None
+        said: dict[str, object]
+
+        def reap(self) -> tuple[int | None, resource.struct_rusage | None]: ...
+
+    class Tails(Protocol):
+        """What it needs of backflow.Tail."""
+
+        kept: bytearray
+        dropped: int
+
+    class Streams(Protocol):
+        """What it needs of one of the pipes in backflow."""
+
+        fd: int
+        finished: bool
+
+    class Backflows(Protocol):
+        """What it needs of backflow.Backflow."""
+
+        @property
+        def streams(self) -> Mapping[str, Streams]: ...
+        def leftovers(self) -> Mapping[str, Tails]: ...
+
 
 REPORT_VERSION = 1
 FAULT_BYTES = 16 * 1024
@@ -62,6 +92,27 @@ class Evidence:
     def _raise_peak(self, value: int | None) -> None:
         if value and value > (self.peak_rss or 0):
             self.peak_rss = value
+
+
+def last_words(
+    *, uuid: str, attempt: int, watch: Watches, flow: Backflows, facts: Evidence, fault: int
+) -> bytes:
+    """The report on a child that has ended; ends what is left of its group, and waits for it."""
+    facts.note_end()
+    end_group(watch.pid)
+    tails = flow.leftovers()
+    still_held = [stream.fd for stream in flow.streams.values() if not stream.finished]
+    facts.close(*watch.reap())
+    return report_line(
+        uuid=uuid,
+        attempt=attempt,
+        said=watch.said,
+        killed=watch.killed,
+        evidence=facts,
+        output={name: (bytes(tail.kept), tail.dropped) for name, tail in tails.items()},
+        fault=read_fault(fault),
+        escaped=holders(still_held) if still_held else 0,
+    )
 
 
 def report_line(

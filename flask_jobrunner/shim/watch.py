@@ -144,6 +144,19 @@ class Watch:
             self._hear()
             self.ended = True
 
+    def ask(self) -> None:
+        """Send TERM to the child alone: a job's process lets its handler decide."""
+        # Our own child, not waited for: the number can belong to nobody else.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def end(self, why: str, within: float, grace: float = WARNED_GRACE) -> None:
+        """End it in `within` seconds if it still runs then: TERM, `grace` seconds, KILL."""
+        due = self._clock() + within
+        self._limits[why] = (due, grace)
+        if self._kill_at is not None:
+            self._kill_at = min(self._kill_at, due + grace)
+
     def reap(self) -> tuple[int | None, resource.struct_rusage | None]:
         """Wait for a child that has ended: its status and what it used."""
         if self._pidfd is not None:

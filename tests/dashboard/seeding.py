@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table, insert, update
 
 from flask_jobrunner.model.statuses import ACTIVE, OWNED
 from flask_jobrunner.protocol import identity
-from flask_jobrunner.repositories.jobs import hash_lock_key
+from flask_jobrunner.repositories.new_row import hash_lock_key
 from flask_jobrunner.runtime import Runtime
 
 SECOND = 1_000_000

@@ -25,6 +25,8 @@ def routes_of(uuid: str) -> list[tuple[str, str]]:
     return [
         ("GET", "/jobs/"),
         ("GET", "/jobs/_list"),
+        ("GET", "/jobs/supervisors"),
+        ("GET", "/jobs/_supervisors"),
         ("GET", f"/jobs/{uuid}"),
         ("GET", f"/jobs/{uuid}/_live"),
         ("GET", f"/jobs/{uuid}/log"),
@@ -124,6 +126,8 @@ def test_debug_mode_opens_nothing_once_there_is_a_hook(make_host: MakeHost) -> N
 NEEDED = {
     "/jobs/": "view_list",
     "/jobs/_list": "view_list",
+    "/jobs/supervisors": "view_supervisors",
+    "/jobs/_supervisors": "view_supervisors",
     "": "view_job",
     "/_live": "view_job",
     "/log": "view_log",
@@ -132,11 +136,13 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize("allowed", ["view_list", "view_log", "cancel", "requeue", "view_payload"])
+@pytest.mark.parametrize(
+    "allowed", ["view_list", "view_log", "cancel", "requeue", "view_payload", "view_supervisors"]
+)
 def test_each_route_needs_its_own_action(make_host: MakeHost, allowed: str) -> None:
     host = make_host(authorize=allow("view_job", allowed))
     uuid = add_job(host.runtime, "running")
-    refused = {"/jobs/": 403, "/jobs/_list": 403, "/log": 403, "/cancel": 403, "/requeue": 403}
+    refused = dict.fromkeys(NEEDED, 403)
 
     for method, path in routes_of(uuid):
         tail = path.removeprefix(f"/jobs/{uuid}")
@@ -185,7 +191,9 @@ def test_scope_hides_the_jobs_of_others_everywhere(make_host: MakeHost) -> None:
     assert theirs[-12:] not in poll
     assert "1 new job" in poll
     for uuid in (theirs, nobodys):
-        for method, path in routes_of(uuid)[2:]:
+        for method, path in routes_of(uuid):
+            if uuid not in path:
+                continue
             assert ask(host, method, path).status_code == 404, (method, path)
     assert host.get(f"/{mine}").status_code == 200
 

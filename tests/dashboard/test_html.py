@@ -9,6 +9,7 @@ import pytest
 from flask_jobrunner.model.statuses import JobStatus
 from tests.dashboard.hosts import Host
 from tests.dashboard.seeding import add_job, add_lines
+from tests.dashboard.test_supervisors import add_supervisor
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 # Closed by what follows in HTML; we close them all the same.
@@ -74,8 +75,11 @@ def paths(host: Host) -> list[str]:
 
 @pytest.fixture
 def pages(host: Host) -> dict[str, Outline]:
-    empty = outline(host.get().text)
-    return {"empty": empty} | {path: outline(host.get(path).text) for path in paths(host)}
+    empty = {path: outline(host.get(path).text) for path in ("/", "/supervisors")}
+    add_supervisor(host)
+    add_job(host.runtime, "running", dispatch_by="s1", claim_mode="trusted")
+    shown = {"/ of supervisors": outline(host.get("/supervisors").text)}
+    return empty | shown | {path: outline(host.get(path).text) for path in paths(host)}
 
 
 def test_every_element_is_closed_and_no_id_is_used_twice(pages: dict[str, Outline]) -> None:

@@ -30,12 +30,14 @@ from flask_jobrunner.protocol.identity import this_process, uuid7
 from flask_jobrunner.recovery.verdict import lost
 from flask_jobrunner.repositories.attempts import AttemptRepository
 from flask_jobrunner.repositories.database import Database, own_engine
+from flask_jobrunner.repositories.dispatch import DispatchRepository
 from flask_jobrunner.repositories.endings import EndingRepository
 from flask_jobrunner.repositories.jobs import JobRepository
 from flask_jobrunner.repositories.listing import ListingRepository
 from flask_jobrunner.repositories.logs import EventRepository, LogRepository
 from flask_jobrunner.repositories.ownership import OwnershipRepository
 from flask_jobrunner.repositories.schema import MetaRepository
+from flask_jobrunner.repositories.supervisors import SupervisorRepository
 from flask_jobrunner.repositories.tables import Tables, build_tables
 
 CREDENTIAL = "ab" * 32
@@ -71,6 +73,8 @@ class Repositories(Protocol):
     def attempts(self) -> AttemptRepository: ...
     @property
     def logs(self) -> LogRepository: ...
+    @property
+    def dispatch(self) -> DispatchRepository: ...
     @property
     def listing(self) -> ListingRepository: ...
     @property
@@ -117,6 +121,14 @@ class Store:
     @cached_property
     def logs(self) -> LogRepository:
         return LogRepository(self.database)
+
+    @cached_property
+    def dispatch(self) -> DispatchRepository:
+        return DispatchRepository(self.database)
+
+    @cached_property
+    def supervisors(self) -> SupervisorRepository:
+        return SupervisorRepository(self.database)
 
     @cached_property
     def listing(self) -> ListingRepository:

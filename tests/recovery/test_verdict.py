@@ -25,6 +25,7 @@ def seen(**values: Any) -> OwnedJob:
     job |= {"handler_started_at": AT}
     owned: dict[str, Any] = {field.name: None for field in dataclasses.fields(OwnedJob)}
     owned |= {"claim_mode": "token", "worker": NOBODY, "parent": NOBODY, "now": 100}
+    owned |= {"unstarted_deaths": 0}
     for name, value in values.items():
         (job if name in job_fields else owned)[name] = value
     return OwnedJob(**owned | {"job": Job(**job)})
@@ -48,6 +49,19 @@ def seen(**values: Any) -> OwnedJob:
         ({"run_deadline": 50, "heartbeat": 50}, UNSEEN, "interrupted", "owner_gone"),
         ({"handler_started_at": None}, SIGNAL, "interrupted", "not_started"),
         ({"handler_started_at": None, "claim_mode": "trusted"}, SIGNAL, "queued", "not_started"),
+        (
+            {"handler_started_at": None, "claim_mode": "trusted", "unstarted_deaths": 2},
+            SIGNAL,
+            "failed",
+            "poison",
+        ),
+        (
+            {"handler_started_at": None, "claim_mode": "trusted", "unstarted_deaths": 2},
+            SIGNAL | {"killed": "shutdown"},
+            "queued",
+            "not_started",
+        ),
+        ({}, SIGNAL | {"killed": "shutdown"}, "interrupted", "shutdown"),
         (
             {"handler_started_at": None, "claim_mode": "trusted", "status": "cancel_requested"},
             SIGNAL,

@@ -238,7 +238,7 @@ OPEN_TRANSACTIONS = {
 def test_nothing_is_left_in_a_transaction(server_store: Store) -> None:
     kept = open_store(server_store.url, keep=True)
     job = queue(kept)
-    kept.listing.active_ids(0)
+    kept.listing.sweepable_ids(0)
     kept.jobs.get(job.id)
     with pytest.raises(RuntimeError):
         kept.database.run(_raise)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from flask_jobrunner.model.records import Fence, Outcome, Verdict
 from flask_jobrunner.model.statuses import ACTIVE, MOVES, OWNED, TERMINAL, JobStatus, may_move
-from flask_jobrunner.repositories.jobs import hash_lock_key
+from flask_jobrunner.repositories.new_row import hash_lock_key
 from tests.helpers.stores import (
     ELSEWHERE,
     Store,

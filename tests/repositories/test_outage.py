@@ -12,6 +12,7 @@ import pytest
 from flask_jobrunner.model.errors import DatabaseAway
 from flask_jobrunner.model.records import Claim, Outcome, Verdict
 from flask_jobrunner.repositories import database as module
+from flask_jobrunner.repositories.listing import JobFilter
 from tests.helpers.lossy import LossyProxy, proxy_before
 from tests.helpers.stores import (
     Store,
@@ -145,7 +146,7 @@ def test_a_connection_that_died_in_the_pool_is_not_noticed(far: Store, proxy: Lo
     queue(far)
     proxy.cut_all()
     assert queue(far).status == "queued"
-    assert far.listing.active_ids(0)
+    assert far.listing.find(JobFilter()).jobs
 
 
 # -- a server that is not there ---------------------------------------------------------------

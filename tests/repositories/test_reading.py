@@ -16,6 +16,7 @@ from flask_jobrunner.repositories.rows import add_event
 from tests.helpers.stores import (
     Store,
     assert_sound,
+    change,
     claim,
     everything,
     lines,
@@ -203,14 +204,16 @@ def test_a_cursor_that_is_none_of_ours(cursor: str) -> None:
         read_cursor(cursor)
 
 
-def test_active_jobs_in_order_for_a_sweep(store: Store) -> None:
-    made = [queue(store), queue(store), queue(store)]
+def test_what_a_sweep_has_to_look_at_in_order(store: Store) -> None:
+    made = [queue(store, queue_budget=60.0) for _ in range(5)]
     store.jobs.cancel_queued(made[1].id, 1, None)
     claim(store, made[2])
-    want = [(made[0].id, made[0].uuid), (made[2].id, made[2].uuid)]
-    assert store.listing.active_ids(0) == want
-    assert store.listing.active_ids(made[0].id) == want[1:]
-    assert store.listing.active_ids(0, limit=1) == want[:1]
+    change(store, made[3].id, claim_deadline=1)
+    change(store, made[4].id, queue_deadline=1)
+    want = [(job.id, job.uuid) for job in made[2:]]
+    assert store.listing.sweepable_ids(0) == want
+    assert store.listing.sweepable_ids(made[2].id) == want[1:]
+    assert store.listing.sweepable_ids(0, limit=1) == want[:1]
 
 
 def test_reading_changes_nothing(store: Store) -> None:
@@ -224,7 +227,7 @@ def test_reading_changes_nothing(store: Store) -> None:
     store.attempts.of(job_id)
     store.listing.find(JobFilter(owner="x"))
     store.listing.counts(JobFilter())
-    store.listing.active_ids(0)
+    store.listing.sweepable_ids(0)
     store.meta.check()
     store.meta.differences()
     assert messages(store, job_id)

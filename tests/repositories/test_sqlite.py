@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from flask_jobrunner.repositories.database import Database
+from flask_jobrunner.repositories.listing import JobFilter
 from tests.helpers.stores import (
     Store,
     change,
@@ -88,7 +89,7 @@ def test_a_host_that_writes_in_the_old_journal_mode_is_waited_for(tmp_path: Path
     host.execute("INSERT INTO entries VALUES ('a')")
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(queue, open_store(url))
-        assert open_store(url).listing.active_ids(0) == []
+        assert open_store(url).listing.find(JobFilter()).jobs == []
         host.execute("COMMIT")
         host.close()
         assert waiting.result(timeout=10).status == "queued"

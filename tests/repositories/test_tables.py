@@ -12,8 +12,8 @@ from sqlalchemy.exc import DBAPIError
 from flask_jobrunner.config import load_config
 from flask_jobrunner.model.errors import ConfigError
 from flask_jobrunner.model.statuses import ACTIVE, TERMINAL, JobStatus
-from flask_jobrunner.repositories.jobs import hash_lock_key
 from flask_jobrunner.repositories.listing import JobFilter
+from flask_jobrunner.repositories.new_row import hash_lock_key
 from flask_jobrunner.repositories.tables import build_tables
 from tests.helpers.stores import (
     Store,

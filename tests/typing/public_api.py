@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, assert_type
 
 from flask import Flask, Response
@@ -91,6 +92,10 @@ def view() -> str:
     assert_type(result.status, Literal["started", "launching", "already_active", "launch_failed"])
     assert_type(result.ok, bool)
     assert_type(result.job, Job)
+    queued = jobs.enqueue("reports.build", priority=5, not_before=datetime.now(UTC), owner="ada")
+    assert_type(queued.status, Literal["queued", "already_active"])
+    assert_type(queued.job, Job)
+    assert_type(jobs.requeue(queued.job.uuid, delay=timedelta(minutes=5)).ok, bool)
     job = jobs.get(result.job.uuid)
     assert_type(job, Job | None)
     status = jobs.status(result.job.id, after_seq=0, limit=10)

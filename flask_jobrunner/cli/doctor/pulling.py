@@ -1,0 +1,65 @@
+"""The queue: who takes jobs from it, and what nobody takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flask_jobrunner.cli.output import count
+from flask_jobrunner.model.errors import JobRunnerError
+from flask_jobrunner.model.records import Supervisor
+from flask_jobrunner.model.words import duration, nobody_takes
+from flask_jobrunner.repositories.supervisors import WAITING_CAP, Waiting
+from flask_jobrunner.runtime import Runtime
+
+from .findings import Finding, fine, warning
+
+
+def examine(runtime: Runtime) -> Iterator[Finding]:
+    """Supervisors that are seen, and jobs that wait for others."""
+    try:
+        runtime.meta.ensure()
+        if not runtime.meta.differences():
+            yield from _examine(runtime.supervisors.all(), runtime.supervisors.waiting(), runtime)
+    except JobRunnerError:
+        return  # the database has its own findings
+
+
+def _examine(
+    found: list[Supervisor], waiting: list[Waiting], runtime: Runtime
+) -> Iterator[Finding]:
+    alive = [one for one in found if one.silent_for <= runtime.supervisor_silence]
+    yield from (_silent(one) for one in found if one not in alive)
+    if alive:
+        yield fine("Supervisors", "; ".join(_told(one) for one in alive) + ".")
+    elif not waiting:
+        yield fine("Supervisors", "None is running. Only jobs of the queue need one.")
+    for group in waiting:
+        reason = nobody_takes(group.job_type, group.revision, alive)
+        if reason is not None:
+            yield _untaken(group, reason)
+
+
+def _untaken(group: Waiting, reason: str) -> Finding:
+    more = "at least " if group.number >= WAITING_CAP else ""
+    return warning(
+        "Queue",
+        f"{more}{count(group.number, 'job')} of {group.job_type} waiting since "
+        f"{group.since:%Y-%m-%d %H:%M} UTC. {reason}",
+        "Run `flask jobs work` with the code, and for the types, that they need.",
+    )
+
+
+def _told(one: Supervisor) -> str:
+    types = f" for {', '.join(one.types)}" if one.types else ""
+    revision = f", revision {one.revision}" if one.revision else ""
+    slots = count(one.slots, "slot")
+    return f"{one.process.host}, process {one.process.pid}: {slots}{types}{revision}"
+
+
+def _silent(one: Supervisor) -> Finding:
+    return warning(
+        "Supervisors",
+        f"Process {one.process.pid} on {one.process.host} has given no sign of life for "
+        f"{duration(one.silent_for)}, and has not said that it ended.",
+        "See whether it still runs. The next supervisor on that host removes its entry.",
+    )

@@ -1,0 +1,162 @@
+"""What goes on beside the jobs: this supervisor's row, and the sweep."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from flask_jobrunner.model.records import Job
+from flask_jobrunner.protocol import identity
+from flask_jobrunner.recovery.sweep import Sweeper, SweepResult
+from flask_jobrunner.repositories.supervisors import NewSupervisor
+from flask_jobrunner.runtime import Runtime
+
+from .contact import Contact
+from .crew import Crew
+from .desk import Desk
+from .log import Log
+
+SWEEP_EVERY = 5.0
+"""Seconds between two sweeps; more where a sweep takes long."""
+SWEEP_SHARE = 20
+FORGET_EVERY = 60.0
+LEAVE_SECONDS = 30.0
+"""How long a process may stay after the end of its job."""
+LEAVE_GRACE = 5.0
+FORGOTTEN_AFTER = 3600.0
+"""Seconds of silence after which anybody removes a supervisor's row."""
+
+
+class Register:
+    """The rows of supervisors, as this one keeps them. Called at a desk."""
+
+    def __init__(self, runtime: Runtime, me: NewSupervisor) -> None:
+        self._runtime = runtime
+        self._me = me
+
+    def beat(self) -> None:
+        """Say that this one lives; make the row anew where somebody removed it."""
+        if not self._runtime.supervisors.beat(self._me.uuid):
+            self._runtime.supervisors.add(self._me)
+
+    def drains(self) -> None:
+        """Say that it takes no more jobs."""
+        self._runtime.supervisors.drains(self._me.uuid)
+
+    def is_outdated(self) -> None:
+        """Say that this one takes no jobs of a revision any more."""
+        self._me = replace(self._me, revision=None)
+        self._runtime.supervisors.forget_revision(self._me.uuid)
+
+    def forget(self) -> None:
+        """Remove the rows of those that are gone."""
+        instance = self._runtime.config.instance
+        gone = [
+            one.uuid
+            for one in self._runtime.supervisors.all()
+            if one.uuid != self._me.uuid
+            and (one.silent_for > FORGOTTEN_AFTER or identity.look(one.process, instance) == "dead")
+        ]
+        if gone:
+            self._runtime.supervisors.remove(gone)
+
+    def leave(self) -> None:
+        """Remove this one's row."""
+        self._runtime.supervisors.remove([self._me.uuid])
+
+
+@dataclass
+class _Timer:
+    """Something that is done again and again."""
+
+    work: Callable[[], object]
+    every: float
+    at: float
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time; then the next time is set."""
+        if now < self.at:
+            return False
+        self.at = now + self.every * random.uniform(0.8, 1.2)
+        return True
+
+
+class Upkeep:
+    """Asks for what is due; nothing here waits."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        register: Register,
+        crew: Crew,
+        contact: Contact,
+        log: Log,
+        *,
+        desks: tuple[Desk, Desk],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runtime = runtime
+        self._crew = crew
+        self._contact = contact
+        self._log = log
+        self._clock = clock
+        self._sweeper = Sweeper(runtime)
+        self._sweep_from = 0.0
+        self._rows, self._sweeps = desks
+        now, beat = clock(), runtime.config.heartbeat
+        self._beat = _Timer(register.beat, beat, now + beat)
+        self._forget = _Timer(register.forget, FORGET_EVERY, now)
+        self._sweep = _Timer(self._sweeper.sweep, SWEEP_EVERY, now)
+        self._overdue = _Timer(lambda: None, LEAVE_SECONDS / 3, now + LEAVE_SECONDS)
+
+    @property
+    def left(self) -> float:
+        """Seconds until something is due."""
+        at = [self._beat.at, self._forget.at, self._overdue.at] if self._rows.is_free else []
+        at += [self._sweep.at] if self._sweeps.is_free else []
+        return max(0.0, min(at, default=self._clock() + 60.0) - self._clock())
+
+    def step(self) -> None:
+        """Deal with what was done, and ask for what is due."""
+        self._rows.deliver()
+        self._sweeps.deliver()
+        for timer in (self._beat, self._forget):
+            if self._rows.is_free and timer.is_due(self._clock()):
+                self._rows.ask(timer.work, self._worked, self._contact.lost)
+        if self._rows.is_free and self._overdue.is_due(self._clock()):
+            self._look_for_overdue()
+        # Ends of our own come first: a sweep would find their processes gone and know less.
+        due = self._sweeps.is_free and self._sweep.is_due(self._clock())
+        if due and not self._crew.unrecorded:
+            self._sweep_from = self._clock()
+            self._sweeps.ask(self._sweeper.sweep, self._swept, self._contact.lost)
+
+    def _worked(self, _: object) -> None:
+        self._contact.made()
+
+    def _swept(self, result: SweepResult) -> None:
+        self._contact.made()
+        took = self._clock() - self._sweep_from
+        self._sweep.at = max(self._sweep.at, self._clock() + took * SWEEP_SHARE)
+        for uuid, status in result.moved.items():
+            self._log.info("swept", f"Job {uuid} is {status}: found by the sweep.", job=uuid)
+
+    def _look_for_overdue(self) -> None:
+        """Find our own processes whose job is long over: a slot must not be held for ever."""
+        running = {child.handed.uuid: child for child in self._crew.running if child.claimed}
+
+        def found(jobs: dict[str, Job]) -> None:
+            now = datetime.now(UTC)
+            for uuid, child in running.items():
+                over = jobs[uuid].finished_at if uuid in jobs else None
+                if over is not None and now - over > timedelta(seconds=LEAVE_SECONDS):
+                    text = f"Job {uuid} is over, and its process {child.pid} stays: it is ended."
+                    self._log.warning("ending", text, job=uuid, pid=child.pid)
+                    child.end("overdue", grace=LEAVE_GRACE)
+
+        if running:
+            uuids = list(running)
+            self._rows.ask(lambda: self._runtime.jobs.get_many(uuids), found, self._contact.lost)
