@@ -97,4 +97,6 @@ def _refusal(job: Job, *, confirm_lost: bool) -> str | None:
         return "The job is lost: its process may still be working. Confirm that to run it again."
     if job.status in REQUEUEABLE:
         return None
-    return f"The job is {job.status}; only an ended job without a result can run again."
+    return (
+        f"The job is {job.status}; only one that failed, was cancelled or interrupted runs again."
+    )
