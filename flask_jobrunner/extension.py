@@ -14,7 +14,7 @@ from flask_sqlalchemy import SQLAlchemy
 from .caller import cancel, enqueue, inspect, links, requeue, start
 from .caller.handover import Wait
 from .config import Config, load_config
-from .handlers import Handler, HandlerRegistry
+from .handlers import Handler, HandlerRegistry, check_job_type
 from .model.errors import ConfigError
 from .model.records import Job, Page
 from .model.results import (
@@ -111,7 +111,7 @@ class JobRunner:
         """
 
         described = Handler(
-            job_type=job_type,
+            job_type=check_job_type(job_type),
             function=None,
             title=_title(title),
             payload=payload,

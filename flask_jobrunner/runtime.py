@@ -119,6 +119,8 @@ class Runtime:
         self._open_database = open_database
         self.db = db
         """Gives the host's Flask-SQLAlchemy object."""
+        self.told_closed = False
+        """Whether the log has been told that nobody may see the dashboard."""
         # Now, while `flask …` builds the application: the threads of `flask run` do not see it.
         self._command_path = _context_path()
 
