@@ -163,9 +163,10 @@ _PRIVATE_KEY = re.compile(
     r".*?(-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
-# A password may hold "@", and database URLs in the wild also "/"; a port is not a password.
+# A user may hold "@" (`admin@server` in some clouds), so may a password, and database URLs in the
+# wild also "/"; a port is not a password.
 _URL_PASSWORD = re.compile(
-    r"""(://[^\s/:@"'<>`]{0,256}+:)(?!\d{1,5}(?:[^\w@]|\Z))"""
+    r"""(://[^\s/:"'<>`]{0,256}+:)(?!\d{1,5}(?:[^\w@]|\Z))"""
     r"""(?:[^\s/"'<>`]{1,512}|[^\s@"'<>`]{1,512}+)@"""
 )
 _URL_TOKEN = re.compile(r"""(://)[^\s/:@"'<>`*]{16,512}+@""")
