@@ -16,7 +16,7 @@ from flask_jobrunner.model.statuses import ExitCode
 from flask_jobrunner.protocol.encoding import decode_strict
 
 from .common import acting, json_option, masked, ready_runtime, subcommand, wait_option
-from .output import echo, echo_json, one_line, remark, safe
+from .output import echo, echo_json, on_terminal, one_line, remark, safe
 from .watch import watch
 
 PAYLOAD_INPUT_MAX = 128 << 20
@@ -80,7 +80,7 @@ def _tell(context: click.Context, result: StartResult) -> None:
     echo(f"{word} {one_line(job.job_type)}: job {job.uuid} (id {job.id}).")
     if result.status == "launching":
         remark("Its process has not taken the job yet; it may still fail to.")
-    if sys.stdout.isatty() and context.params["wait"] is None:
+    if on_terminal() and context.params["wait"] is None:
         remark(f"Follow it with: {subcommand(context, f'logs -f {job.id}')}")
 
 
@@ -100,7 +100,9 @@ def _read_payload(source: str | None) -> Any:
 
 def _payload_text(source: str) -> tuple[str, str]:
     if source == "-":
-        data, where = sys.stdin.buffer.read(PAYLOAD_INPUT_MAX + 1), "on standard input"
+        # None where it was closed: the same as an empty one.
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read(PAYLOAD_INPUT_MAX + 1)
+        where = "on standard input"
     elif source.startswith("@"):
         where = f"in {source[1:]}"
         try:
