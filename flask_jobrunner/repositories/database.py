@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from flask_jobrunner.model.errors import DatabaseAway, JobRunnerError, LockBusy
+from flask_jobrunner.model.errors import DatabaseAway, DatabaseFull, JobRunnerError, LockBusy
 
 from .faults import classify
 from .tables import Tables
@@ -150,7 +150,7 @@ class Database:
         raise AssertionError("unreachable")
 
     def _fault(self, error: Exception) -> str:
-        """`retry` or `reconnect`; raises anything else again."""
+        """`retry`, `reconnect` or `full`; raises anything else again."""
         fault = classify(error)
         if fault in ("fatal", "conflict"):
             raise error
@@ -172,6 +172,10 @@ def _given_up(fault: str, error: Exception) -> JobRunnerError:
     kind = type(getattr(error, "orig", error)).__name__
     if fault == "retry":
         return LockBusy(f"The database was locked by others for too long ({kind}).")
+    if fault == "full":
+        return DatabaseFull(
+            f"The database takes no writes: its disk is full, or it is read-only ({kind})."
+        )
     return DatabaseAway(f"The database could not be reached ({kind}).")
 
 
