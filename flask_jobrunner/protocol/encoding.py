@@ -44,6 +44,11 @@ def clip_bytes(text: str, limit: int) -> str:
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
+def spell_out(text: str | None, limit: int) -> str | None:
+    """`text` in ASCII, other characters as escapes; at most `limit` of it."""
+    return None if text is None else text.encode("ascii", "backslashreplace").decode()[:limit]
+
+
 # Few levels, since containers that share others may hold more values than there are atoms.
 _shortened = reprlib.Repr()
 _shortened.maxlevel = 6

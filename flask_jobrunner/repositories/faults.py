@@ -59,6 +59,12 @@ def missing_table(error: Exception) -> bool:
     )
 
 
+def untranslatable(error: BaseException) -> bool:
+    """Whether the database's own encoding has no such character, as LATIN1 has no emoji."""
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return isinstance(error, UnicodeEncodeError) or state == "22P05"
+
+
 def _by_code(original: Any) -> Fault:
     name = getattr(original, "sqlite_errorname", None)
     if isinstance(name, str):
