@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -40,7 +40,8 @@ _role: ProcessRole = "web"
 def process_role() -> ProcessRole:
     """What this process is for; readable before the application's factory runs.
 
-    `job` in the process that runs one job, so that a factory can leave out what jobs do not need.
+    `job` in a process that runs one job or records its end, so that a factory can leave out what
+    jobs do not need.
     """
     return _role
 
@@ -49,6 +50,25 @@ def set_process_role(role: ProcessRole) -> None:
     """Say what this process is for; called by the command before it builds the application."""
     global _role  # noqa: PLW0603 - it is a fact about the process, and there is one process
     _role = role
+
+
+_building = False
+
+
+@contextlib.contextmanager
+def building() -> Iterator[None]:
+    """While the application is built for a job's sake: for one to run, or to record its end."""
+    global _building  # noqa: PLW0603 - the same
+    _building = True
+    try:
+        yield
+    finally:
+        _building = False
+
+
+def is_building() -> bool:
+    """Whether what is called now is called by the building of the application for a job."""
+    return _building
 
 
 class Hooks:

@@ -8,14 +8,14 @@ import warnings
 from typing import Any
 
 from flask_jobrunner.handlers import Handler
-from flask_jobrunner.model.errors import LockBusy, UncommittedChanges
+from flask_jobrunner.model.errors import ConfigError, LockBusy, UncommittedChanges
 from flask_jobrunner.model.records import Job, NewJob
 from flask_jobrunner.model.results import StartResult
 from flask_jobrunner.protocol.envelope import hash_credential, new_credential
 from flask_jobrunner.recovery.settle import holder_settled
 from flask_jobrunner.repositories.host_session import join, on_root_commit
 from flask_jobrunner.repositories.jobs import MINT_GRACE
-from flask_jobrunner.runtime import Runtime
+from flask_jobrunner.runtime import Runtime, is_building
 from flask_jobrunner.signals import job_created, send
 
 from .handover import Wait, launch_attempt
@@ -55,6 +55,8 @@ def start(
         actor=actor,
     )
     check_can_launch(runtime)
+    if is_building():
+        return _start_while_building(runtime, new)
     if credential is None:
         # Reads only: on SQLite, the session may hold the one write lock that there is.
         runtime.meta.check()
@@ -72,6 +74,17 @@ def start(
         reason_code=launched.reason_code,
         message=launched.message,
     )
+
+
+def _start_while_building(runtime: Runtime, new: NewJob) -> StartResult:
+    """A factory that starts a job, called in that job's process, would start the next, for ever."""
+    holder = holder_settled(runtime, new.lock_key) if new.lock_key else None
+    if holder is None:
+        raise ConfigError(
+            "Building the application starts a job, and a job's process builds the application: "
+            "that would never end. Start it elsewhere, or only where process_role() is 'web'."
+        )
+    return already_active(holder)
 
 
 def add_or_holder(runtime: Runtime, new: NewJob) -> Job:
