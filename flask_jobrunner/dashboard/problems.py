@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, current_app, make_response, request, url_for
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
-from flask_jobrunner.model.errors import DatabaseAway
+from flask_jobrunner.model.errors import DatabaseAway, DatabaseFull
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.runtime import current_runtime
 
@@ -109,8 +109,11 @@ def _advice(code: int | None) -> list[str]:
 
 
 def _database(error: Exception) -> Problem:
-    away = isinstance(error, DatabaseAway)
-    reason = "It cannot be reached right now." if away else "Others keep it locked right now."
+    reason = "Others keep it locked right now."
+    if isinstance(error, DatabaseFull):
+        reason = "It takes no writes right now: its disk is full, or it is read-only."
+    elif isinstance(error, DatabaseAway):
+        reason = "It cannot be reached right now."
     return Problem(
         title="The database does not answer",
         texts=[f"{reason} Nothing was changed, and jobs that run go on.", "Try again in a moment."],

@@ -29,7 +29,13 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from flask_jobrunner.model.errors import DatabaseAway, JobRunnerError, LockBusy, SchemaError
+from flask_jobrunner.model.errors import (
+    DatabaseAway,
+    DatabaseFull,
+    JobRunnerError,
+    LockBusy,
+    SchemaError,
+)
 
 from .faults import classify, missing_table
 from .tables import Tables
@@ -151,7 +157,7 @@ class Database:
         raise AssertionError("unreachable")
 
     def _fault(self, error: Exception) -> str:
-        """`retry` or `reconnect`; raises anything else again, a missing table as `SchemaError`."""
+        """`retry`, `reconnect`, `full`; raises all else again, a missing table as `SchemaError`."""
         fault = classify(error)
         if fault == "fatal" and missing_table(error):
             raise SchemaError(f"The tables of flask_jobrunner are missing: {MIGRATE}.") from error
@@ -175,6 +181,10 @@ def _given_up(fault: str, error: Exception) -> JobRunnerError:
     kind = type(getattr(error, "orig", error)).__name__
     if fault == "retry":
         return LockBusy(f"The database was locked by others for too long ({kind}).")
+    if fault == "full":
+        return DatabaseFull(
+            f"The database takes no writes: its disk is full, or it is read-only ({kind})."
+        )
     return DatabaseAway(f"The database could not be reached ({kind}).")
 
 
