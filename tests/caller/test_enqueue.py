@@ -232,7 +232,7 @@ def test_a_factory_that_enqueues_does_not_multiply_jobs(host_jobs: JobRunner) ->
     """Each job's process builds the application, and would put the next job into the queue."""
     with building(), pytest.raises(ConfigError, match="would never end"):
         host_jobs.enqueue("host.nothing")
-    assert host_jobs.find().jobs == ()
+    assert not host_jobs.find().jobs
 
     first = host_jobs.enqueue("host.nothing", lock_key="nightly").job
     with building():

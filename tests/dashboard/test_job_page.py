@@ -37,7 +37,7 @@ def test_a_running_job(host: Host) -> None:
 
     text = shown(host, uuid)
 
-    assert "Running for 2 min 1" in text
+    assert "Running for 2 min " in text
     assert "on web-1, pid" in text
     assert "Step 1 of 3 Import rows" in text
     assert "25% 50 of 200" in text
