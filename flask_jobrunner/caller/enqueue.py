@@ -6,12 +6,14 @@ import functools
 from datetime import datetime
 from typing import Any
 
+from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.results import EnqueueResult
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.signals import job_created, send
 
 from .add import add_or_holder, held_by, join_or_holder, refuse_uncommitted
 from .prepare import check_can_be_seen, prepare
+from .tested import record, take_from_queue
 
 
 def enqueue(
@@ -54,12 +56,18 @@ def enqueue(
     if job.uuid != new.uuid:
         return EnqueueResult(status="already_active", job=job, message=held_by(job))
     if session is None:
-        send(job_created, runtime.app, job=job)
+        job = _created(runtime, job)
     return EnqueueResult(status="queued", job=job)
+
+
+def _created(runtime: Runtime, job: Job) -> Job:
+    send(job_created, runtime.app, job=job)
+    record(runtime, "enqueue", job)
+    return take_from_queue(runtime, job)
 
 
 def _committed(runtime: Runtime, job_id: int) -> None:
     with runtime.app.app_context():
         job = runtime.jobs.get(job_id)
         if job is not None:
-            send(job_created, runtime.app, job=job)
+            _created(runtime, job)

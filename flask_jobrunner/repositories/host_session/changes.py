@@ -118,8 +118,8 @@ def _clip(text: str, limit: int = 40) -> str:
 
 def _last_write(session: Session) -> str | None:
     unit = unit_of(session)
-    for connection, since in unit.connections if unit else ():
-        statement = _standing_write(connection, since)
+    for share in unit.connections if unit else ():
+        statement = _standing_write(share.connection, share.since)
         if statement is not None:
             return headline(statement)
     return None
