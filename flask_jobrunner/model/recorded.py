@@ -27,4 +27,4 @@ class RecordedJob:
     priority: int
     not_before: datetime | None
     job: Job
-    """The job as it was then: queued. `jobs.get(recorded.job)` is how it is now."""
+    """The job as it was then: queued. `jobs.get(recorded.job.uuid)` is how it is now."""

@@ -74,7 +74,7 @@ def _handlers(shop: Shop) -> None:
     @jobs.handler("orders.pack", title="Pack")
     def pack(ctx: JobContext) -> str:
         ctx.info("packing", order=ctx.payload["order"])
-        order = db.session.get(shop.order, ctx.payload["order"])
+        order: Any = db.session.get(shop.order, ctx.payload["order"])
         order.name = f"{order.name}, packed"
         db.session.commit()
         return str(order.name)
@@ -94,7 +94,7 @@ def _handlers(shop: Shop) -> None:
 
     @jobs.handler("orders.chain")
     def chain(ctx: JobContext) -> str:
-        first = jobs.start("orders.pack", ctx.payload).job
+        first = jobs.start("orders.pack", ctx.payload).job.uuid
         return str(jobs.status(first).result)
 
 
@@ -103,7 +103,7 @@ def _views(shop: Shop) -> None:
 
     @app.post("/orders/<int:number>/<call>/<job_type>")
     def ask(number: int, call: str, job_type: str) -> Any:
-        order = db.session.get(shop.order, number)  # a transaction that is never committed
+        order: Any = db.session.get(shop.order, number)  # a transaction that is never committed
         made = getattr(jobs, call)(job_type, {"order": number}, lock_key=f"order:{number}")
         return jsonify(status=made.status, ok=made.ok, job=made.job.uuid, name=order.name)
 
@@ -160,13 +160,13 @@ def engines_replaced(url: str, mode: str) -> Iterator[Shop]:
     shop = make_shop(url, mode)
     with shop.app.app_context():
         shop.db.create_all()
-        engines = shop.db.engines
+        engines: Any = shop.db.engines
         engine = engines[None]
     if engine.dialect.name == "sqlite":
         begin_for_real(engine)
     with engine.connect() as connection:
         transaction = connection.begin()
-        engines[None] = connection  # type: ignore[assignment]  # the trick
+        engines[None] = connection
         yield shop
         transaction.rollback()
         engines[None] = engine
@@ -184,8 +184,8 @@ def session_replaced(url: str, mode: str) -> Iterator[Shop]:
         begin_for_real(engine)
     with engine.connect() as connection:
         transaction = connection.begin()
-        factory = sessionmaker(connection, join_transaction_mode="create_savepoint")
-        shop.db.session = scoped_session(factory)  # type: ignore[assignment]
+        factory: Any = sessionmaker(connection, join_transaction_mode="create_savepoint")
+        shop.db.session = scoped_session(factory)
         yield shop
         shop.db.session.remove()
         transaction.rollback()
