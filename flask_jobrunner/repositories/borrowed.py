@@ -11,7 +11,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, event
@@ -132,13 +132,17 @@ class SharedDatabase(Database):
         read_back: Callable[[Connection], T | object] | None = None,
     ) -> T:
         """See `Database.run`; outlasts a rollback of a session that has only read."""
-        with self.outside():
+        with self._in_turn(), self.outside():
             return super().run(unit, read_back=read_back)
 
     def read(self, unit: Callable[[Connection], T]) -> T:
         """See `Database.read`."""
-        with self._turn:
+        with self._in_turn():
             return super().read(unit)
+
+    def _in_turn(self) -> AbstractContextManager[object]:
+        # Another thread's savepoint inside of ours would end with it.
+        return nullcontext() if self.shared is None else self._turn
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -147,15 +151,14 @@ class SharedDatabase(Database):
         Only where it has written nothing: a session that has read rolls back when its request
         ends, and in process mode a job outlasts that.
         """
-        with self._turn:
-            host, session = self.host, self._session()
-            raw = _shared(host)
-            if raw is None or session is None:
-                yield
-                return
-            run, joined = functools.partial(execute, raw), isinstance(host, Connection)
-            with outside(session, raw, run, joined=joined):
-                yield
+        host, session = self.host, self._session()
+        raw = _shared(host)
+        if raw is None or session is None:
+            yield
+            return
+        run, joined = functools.partial(execute, raw), isinstance(host, Connection)
+        with outside(session, raw, run, joined=joined):
+            yield
 
 
 def _shared(host: Engine | Connection) -> Any:

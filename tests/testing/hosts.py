@@ -5,6 +5,7 @@ The ways in which hosts set up rollback-per-test are those that their documentat
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,11 +48,13 @@ class Shop:
             return sorted(self.db.session.scalars(sa.select(self.order.name)))
 
 
-def make_shop(url: str, mode: str = "process", **config: Any) -> Shop:
+def make_shop(
+    url: str, mode: str = "process", *, join: str = "create_savepoint", **config: Any
+) -> Shop:
     """The application, without its tables."""
     app = Flask("shop")
     app.config.update(SQLALCHEMY_DATABASE_URI=url, JOBRUNNER_MODE=mode, TESTING=True, **config)
-    db = SQLAlchemy(session_options={"join_transaction_mode": "create_savepoint"})
+    db = SQLAlchemy(session_options={"join_transaction_mode": join})
     jobs = JobRunner()
 
     class Order(db.Model):  # type: ignore[name-defined,misc]
@@ -61,6 +64,7 @@ def make_shop(url: str, mode: str = "process", **config: Any) -> Shop:
 
     shop = Shop(app, db, jobs, Order)
     _handlers(shop)
+    _odd_handlers(shop)
     _views(shop)
     jobs.authorize(lambda action, job: True)
     db.init_app(app)
@@ -85,6 +89,34 @@ def _handlers(shop: Shop) -> None:
         db.session.flush()
         ctx.warning("about to fail")
         raise ValueError("no such shelf")
+
+
+def _odd_handlers(shop: Shop) -> None:
+    db, jobs = shop.db, shop.jobs
+
+    @jobs.handler("orders.break")
+    def break_transaction(ctx: JobContext) -> None:
+        db.session.add(shop.order(name="never"))
+        db.session.flush()
+        db.session.execute(sa.text("SELECT nonsense FROM nowhere"))
+
+    @jobs.handler("orders.undo")
+    def undo(ctx: JobContext) -> None:
+        db.session.add(shop.order(name="never"))
+        db.session.flush()
+        db.session.rollback()
+        db.session.add(shop.order(name="second thought"))
+        db.session.commit()
+
+    @jobs.handler("orders.thread")
+    def ask_in_a_thread(ctx: JobContext) -> None:
+        def ask() -> None:
+            with shop.app.app_context():
+                ctx.info(jobs.wait(ctx.job_uuid, 0).status)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join(20)
 
     @jobs.handler("orders.stop")
     def stop(ctx: JobContext) -> None:
@@ -170,6 +202,7 @@ def engines_replaced(url: str, mode: str) -> Iterator[Shop]:
         yield shop
         transaction.rollback()
         engines[None] = engine
+    assert_nothing_left(shop, engine)
     engine.dispose()
 
 
@@ -189,7 +222,16 @@ def session_replaced(url: str, mode: str) -> Iterator[Shop]:
         yield shop
         shop.db.session.remove()
         transaction.rollback()
+    assert_nothing_left(shop, engine)
     engine.dispose()
+
+
+def assert_nothing_left(shop: Shop, engine: sa.Engine) -> None:
+    """Whether the test's rollback took everything along, as it does with the host's own rows."""
+    with engine.connect() as connection:
+        for table in shop.db.metadata.tables.values():
+            count = sa.select(sa.func.count()).select_from(table)
+            assert connection.scalar(count) == 0, table.name
 
 
 def begin_for_real(engine: sa.Engine) -> None:

@@ -139,7 +139,7 @@ def test_a_program_of_the_test_s_fails_as_a_real_one(
 
 def test_no_program_is_run_by_accident() -> None:
     ctx = FakeContext(programs=PROGRAMS)
-    with pytest.raises(AssertionError, match="asked for rm; the test has programs for: .*ffmpeg"):
+    with pytest.raises(AssertionError, match=r"asked for rm; the test has programs for: .*ffmpeg"):
         ctx.run(["rm", "-rf", "x"])
     ctx.cancel()
     with pytest.raises(JobCancelled):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +12,10 @@ import sqlalchemy as sa
 from flask_jobrunner.repositories.host_session import uncommitted
 from tests.testing.hosts import Shop
 
-pytestmark = pytest.mark.parametrize("mode", ["record", "inline"])
+both_modes = pytest.mark.parametrize("mode", ["record", "inline"])
 
 
+@both_modes
 def test_a_session_that_has_read_goes_on_as_if_nothing_had_happened(shared_shop: Shop) -> None:
     shop, session = shared_shop, shared_shop.db.session
     with shop.app.app_context():
@@ -33,6 +36,7 @@ def test_a_session_that_has_read_goes_on_as_if_nothing_had_happened(shared_shop:
         assert shop.jobs.get(job) is not None
 
 
+@both_modes
 def test_savepoints_of_the_session_stay_what_they_were(shared_shop: Shop) -> None:
     shop, session = shared_shop, shared_shop.db.session
     with shop.app.app_context():
@@ -55,6 +59,7 @@ def test_savepoints_of_the_session_stay_what_they_were(shared_shop: Shop) -> Non
         assert shop.jobs.get(job) is not None
 
 
+@both_modes
 def test_a_session_that_has_written_keeps_its_transaction(shared_shop: Shop) -> None:
     shop, session = shared_shop, shared_shop.db.session
     with shop.app.app_context():
@@ -69,6 +74,7 @@ def test_a_session_that_has_written_keeps_its_transaction(shared_shop: Shop) -> 
         assert shop.jobs.get(job) is not None
 
 
+@both_modes
 def test_the_view_s_objects_stay_in_its_session(shared_shop: Shop) -> None:
     shop, session = shared_shop, shared_shop.db.session
     with shop.app.app_context():
@@ -79,6 +85,41 @@ def test_the_view_s_objects_stay_in_its_session(shared_shop: Shop) -> None:
         assert sa.inspect(order).session is session()
         session.refresh(order)
         session.remove()
+
+
+@pytest.mark.parametrize("mode", ["inline"])
+@pytest.mark.parametrize(("job_type", "status"), [("break", "failed"), ("undo", "succeeded")])
+def test_a_handler_s_rollback_undoes_what_it_did_and_nothing_else(
+    shared_shop: Shop, job_type: str, status: str
+) -> None:
+    shop = shared_shop
+    with shop.app.app_context():
+        shop.add("tea")
+        assert shop.jobs.start(f"orders.{job_type}").job.status == status
+        shop.db.session.rollback()
+        left = ["tea"] if job_type == "break" else ["second thought", "tea"]
+        assert shop.names() == left
+        assert len(shop.jobs.find(status=status).jobs) == 1
+
+
+@pytest.mark.parametrize("mode", ["record"])
+def test_what_is_written_beside_open_changes_shares_their_fate(shared_shop: Shop) -> None:
+    shop, session = shared_shop, shared_shop.db.session
+    shop.runtime.config = replace(shop.runtime.config, uncommitted="warn")
+    with shop.app.app_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session.add(shop.order(name="open"))
+        session.flush()
+        kept = shop.jobs.start("orders.fail").job.uuid
+        session.commit()
+        session.add(shop.order(name="never"))
+        session.flush()
+        lost = shop.jobs.start("orders.fail").job.uuid
+        session.rollback()
+
+        assert shop.names() == ["open"]
+        assert shop.jobs.get(kept) is not None
+        assert shop.jobs.get(lost) is None
 
 
 def _loses_savepoints(shop: Shop) -> bool:
