@@ -30,6 +30,7 @@ LAST_WORDS_BYTES = 8192
 REPORT_PATIENCE = 5.0
 """Seconds beyond a heartbeat that a living parent has for its report."""
 TRIES = 5
+AFTER_THE_END = "Written while the process ended, after the job's last line:"
 
 
 def settle_report(runtime: Runtime, report: EndReport) -> bool:
@@ -58,8 +59,8 @@ def _record(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
         # Of an earlier attempt: its last words must not come between the lines of this one.
         words = {"last_words": last_words(runtime, report)}
         values["evidence_json"] = json.dumps(report.evidence() | words)
-    else:
-        lines = last_output(runtime, report)
+    elif lines := last_output(runtime, report):
+        lines.insert(0, NewLine(AFTER_THE_END, "info", at=lines[0].at))
     return runtime.attempts.add_report(job.id, report.attempt, token, values, lines)
 
 

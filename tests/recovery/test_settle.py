@@ -14,7 +14,7 @@ from flask_jobrunner.protocol.envelope import hash_credential
 from flask_jobrunner.protocol.identity import this_process
 from flask_jobrunner.protocol.output import dump_record, new_nonce
 from flask_jobrunner.protocol.report import EndReport
-from flask_jobrunner.recovery.settle import settle_report
+from flask_jobrunner.recovery.settle import AFTER_THE_END, settle_report
 from flask_jobrunner.runtime import Runtime
 from tests.helpers.reports import heard, printed, report
 from tests.helpers.stores import (
@@ -143,7 +143,8 @@ def test_an_attempt_that_has_ended_gets_its_evidence_once(runtime: Runtime, stat
     after = row(runtime, job_id)
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"row_version", "log_seq", "log_bytes"}
-    assert messages(runtime, job_id)[-1][1] == "after the end"
+    added = [message for _, message in messages(runtime, job_id)[-2:]]
+    assert added == [AFTER_THE_END, "after the end"]
     (attempt,) = runtime.attempts.of(job_id)
     assert attempt.exit_code == 0
     assert attempt.evidence is not None
