@@ -12,6 +12,7 @@ import sys
 from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from functools import partial
 
 from flask_jobrunner.child.claim import Taken, take
@@ -84,7 +85,8 @@ def _run(runtime: Runtime, taken: Taken) -> OwnedJob:
         lease.start()
     try:
         with records.listening():
-            outcome = perform(work)
+            # In a process of its own it would see no request, and no user who is logged in.
+            outcome = Context().run(perform, work)
         ended = lease.finish(outcome) if outcome is not None else None
     finally:
         lease.close()

@@ -144,9 +144,10 @@ class FakeContext(JobContext):
         """Everything that was logged through the context, in order."""
         return self._kept.lines
 
-    def messages(self, level: str | None = None) -> list[str]:
-        """The texts of the lines, of this level if one is given."""
-        return [line.message for line in self.lines if level in (None, line.level)]
+    def messages(self, kind: str | None = None) -> list[str]:
+        """The texts of the lines; `kind` leaves those of one level (`warning`), or of one stream
+        (`stdout`, `stderr`; also what `run()` passes on)."""
+        return [line.message for line in self.lines if kind in (None, line.level, line.stream)]
 
     @property
     def shown(self) -> Progress:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from flask import Flask, jsonify
+from flask import Flask, current_app, g, has_request_context, jsonify
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy.orm import scoped_session, sessionmaker
 
@@ -65,6 +65,8 @@ def make_shop(
     shop = Shop(app, db, jobs, Order)
     _handlers(shop)
     _odd_handlers(shop)
+    _curious_handlers(shop)
+    _calling_handlers(shop)
     _views(shop)
     jobs.authorize(lambda action, job: True)
     db.init_app(app)
@@ -108,6 +110,14 @@ def _odd_handlers(shop: Shop) -> None:
         db.session.add(shop.order(name="second thought"))
         db.session.commit()
 
+
+def _curious_handlers(shop: Shop) -> None:
+    jobs = shop.jobs
+
+    @jobs.handler("orders.look")
+    def look(ctx: JobContext) -> list[bool]:
+        return [has_request_context(), "view" in g, current_app == shop.app]
+
     @jobs.handler("orders.thread")
     def ask_in_a_thread(ctx: JobContext) -> None:
         def ask() -> None:
@@ -117,6 +127,10 @@ def _odd_handlers(shop: Shop) -> None:
         thread = threading.Thread(target=ask)
         thread.start()
         thread.join(20)
+
+
+def _calling_handlers(shop: Shop) -> None:
+    jobs = shop.jobs
 
     @jobs.handler("orders.stop")
     def stop(ctx: JobContext) -> None:
@@ -135,6 +149,7 @@ def _views(shop: Shop) -> None:
 
     @app.post("/orders/<int:number>/<call>/<job_type>")
     def ask(number: int, call: str, job_type: str) -> Any:
+        g.view = "ask"
         order: Any = db.session.get(shop.order, number)  # a transaction that is never committed
         made = getattr(jobs, call)(job_type, {"order": number}, lock_key=f"order:{number}")
         return jsonify(status=made.status, ok=made.ok, job=made.job.uuid, name=order.name)

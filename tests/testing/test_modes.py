@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from flask import g
 
 from flask_jobrunner import (
     ConfigError,
@@ -194,6 +195,16 @@ def test_a_pulled_job_runs_at_once_whenever_it_may_begin(shop: Shop) -> None:
         number = shop.add("tea")
         made = shop.jobs.enqueue("orders.pack", {"order": number}, not_before=later)
         assert (made.status, made.job.status, made.job.not_before) == ("queued", "succeeded", later)
+
+
+@inline
+@pytest.mark.parametrize("call", ["start", "enqueue", "run_inline"])
+def test_a_handler_sees_no_request(shop: Shop, call: str) -> None:
+    with shop.app.test_request_context():
+        g.view = "test"
+        job = getattr(shop.jobs, call)("orders.look").job.uuid
+        assert shop.jobs.status(job).result == [False, False, True]
+        assert (g.view, shop.jobs.url_for(job)) == ("test", f"http://localhost/jobs/{job}")
 
 
 @inline
