@@ -44,3 +44,10 @@ def shared_shop(request: pytest.FixtureRequest, mode: str) -> Iterator[Shop]:
     name, kind = request.param
     with SHARED[name](request.getfixturevalue(f"{kind}_url"), mode) as made, nothing_starts():
         yield made
+
+
+@pytest.fixture(params=["memory", "engines"])
+def any_shop(request: pytest.FixtureRequest, sqlite_url: str, mode: str) -> Iterator[Shop]:
+    """The same for what does not depend on where the data is."""
+    with EVERY[request.param](sqlite_url, mode) as made, nothing_starts():
+        yield made

@@ -54,7 +54,8 @@ def test_a_view_behaves_as_when_all_went_well(
 
 
 @both_modes
-def test_what_is_wrong_is_refused_as_in_production(shop: Shop) -> None:
+def test_what_is_wrong_is_refused_as_in_production(any_shop: Shop) -> None:
+    shop = any_shop
     with shop.app.app_context():
         with pytest.raises(UnknownJobType):
             shop.jobs.start("orders.unknown")
@@ -103,7 +104,8 @@ def test_a_rollback_leaves_nothing_of_what_joined(shop: Shop, call: str) -> None
 
 
 @record
-def test_everything_that_was_asked_for_is_recorded_in_order(shop: Shop) -> None:
+def test_everything_that_was_asked_for_is_recorded_in_order(any_shop: Shop) -> None:
+    shop = any_shop
     later = datetime.now(UTC) + timedelta(days=1)
     with shop.app.app_context():
         shop.jobs.start("orders.pack", {"order": 1}, owner="ann", reference="order:1", actor="bob")
@@ -141,7 +143,8 @@ def test_a_recorded_job_waits_for_ever_and_can_be_cancelled_and_requeued(shop: S
 
 
 @both_modes
-def test_who_does_not_wait_is_told_what_it_would_be_told(shop: Shop) -> None:
+def test_who_does_not_wait_is_told_what_it_would_be_told(any_shop: Shop) -> None:
+    shop = any_shop
     with shop.app.app_context():
         number = shop.add("tea")
         shop.db.session.commit()
@@ -189,7 +192,8 @@ def test_a_job_can_cancel_itself_and_start_others(shop: Shop) -> None:
 
 
 @inline
-def test_a_pulled_job_runs_at_once_whenever_it_may_begin(shop: Shop) -> None:
+def test_a_pulled_job_runs_at_once_whenever_it_may_begin(any_shop: Shop) -> None:
+    shop = any_shop
     later = datetime.now(UTC) + timedelta(days=1)
     with shop.app.app_context():
         number = shop.add("tea")
@@ -199,7 +203,8 @@ def test_a_pulled_job_runs_at_once_whenever_it_may_begin(shop: Shop) -> None:
 
 @inline
 @pytest.mark.parametrize("call", ["start", "enqueue", "run_inline"])
-def test_a_handler_sees_no_request(shop: Shop, call: str) -> None:
+def test_a_handler_sees_no_request(any_shop: Shop, call: str) -> None:
+    shop = any_shop
     with shop.app.test_request_context():
         g.view = "test"
         job = getattr(shop.jobs, call)("orders.look").job.uuid
@@ -208,7 +213,8 @@ def test_a_handler_sees_no_request(shop: Shop, call: str) -> None:
 
 
 @inline
-def test_run_inline_starts_no_thread_either(shop: Shop) -> None:
+def test_run_inline_starts_no_thread_either(any_shop: Shop) -> None:
+    shop = any_shop
     with shop.app.app_context():
         number = shop.add("tea")
         result = shop.jobs.run_inline("orders.pack", {"order": number})
@@ -216,7 +222,8 @@ def test_run_inline_starts_no_thread_either(shop: Shop) -> None:
 
 
 @inline
-def test_signals_are_sent_in_the_order_of_a_job_s_life(shop: Shop) -> None:
+def test_signals_are_sent_in_the_order_of_a_job_s_life(any_shop: Shop) -> None:
+    shop = any_shop
     heard: list[str] = []
 
     def created(app: Any, job: Any) -> None:

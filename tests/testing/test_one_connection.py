@@ -75,6 +75,21 @@ def test_a_session_that_has_written_keeps_its_transaction(shared_shop: Shop) -> 
 
 
 @both_modes
+def test_what_is_not_flushed_is_in_nobody_s_way(shared_shop: Shop) -> None:
+    shop, session = shared_shop, shared_shop.db.session
+    with shop.app.app_context():
+        number = shop.add("tea")
+        job = shop.jobs.start("orders.fail", lock_key="k").job.uuid
+        order: Any = session.get(shop.order, number)
+        order.name = "not flushed"
+        shop.jobs.cancel(job)
+        session.rollback()
+
+        assert shop.names() == ["tea"]
+        assert shop.jobs.wait(job, 0).is_terminal
+
+
+@both_modes
 def test_the_view_s_objects_stay_in_its_session(shared_shop: Shop) -> None:
     shop, session = shared_shop, shared_shop.db.session
     with shop.app.app_context():

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session, scoped_session
 
-from .changes import uncommitted
+from .changes import has_written
 from .watching import Share, fresh_journal, unit_of
 
 
@@ -28,7 +28,7 @@ def outside(
     transaction around its savepoints is a test's, and stays.
     """
     share = _share_on(session, raw)
-    steps = None if share is None or uncommitted(session) else _steps(share, raw, joined=joined)
+    steps = None if share is None or has_written(session) else _steps(share, raw, joined=joined)
     if share is None or steps is None:
         yield
         return

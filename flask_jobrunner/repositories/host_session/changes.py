@@ -65,6 +65,18 @@ def uncommitted(session: scoped_session[Any] | Session) -> Uncommitted | None:
         return None
 
 
+def has_written(session: Session) -> bool:
+    """Whether the session has executed a write in its transaction that still stands.
+
+    What it has not flushed yet does not count. Never raises: in doubt it has.
+    """
+    try:
+        return _last_write(session) is not None
+    except Exception:
+        logger.exception("Whether the session has written could not be told.")
+        return True
+
+
 def existing_session(session: object) -> Session | None:
     """The session behind a scoped one, or None when it has not been made."""
     if isinstance(session, scoped_session):
