@@ -80,7 +80,7 @@ def test_a_unit_that_fails_is_undone_alone(rig: Rig) -> None:
 
 def test_a_read_that_fails_leaves_the_transaction_usable(rig: Rig) -> None:
     with pytest.raises(DBAPIError):
-        rig.database.read(lambda connection: connection.exec_driver_sql("SELECT a FROM nowhere"))
+        rig.database.read(lambda connection: connection.exec_driver_sql("SELECT no_such_column"))
     assert rig.names() == ["mine"]
 
 

@@ -11,6 +11,7 @@ from flask import g
 from flask_jobrunner import (
     ConfigError,
     InvalidPayload,
+    JobContext,
     UncommittedChanges,
     UnknownJobType,
     job_created,
@@ -265,3 +266,36 @@ def test_process_mode_refuses_what_no_other_process_sees(shared_shop: Shop) -> N
                 ask("orders.fail")
         with pytest.raises(ConfigError, match="nothing is recorded"):
             shared_shop.jobs.recorded()
+
+
+@inline
+def test_a_job_that_was_cancelled_as_it_was_created_does_not_run(any_shop: Shop) -> None:
+    shop = any_shop
+
+    def cancel(app: Any, job: Any) -> None:
+        shop.jobs.cancel(job.uuid)
+
+    with job_created.connected_to(cancel, shop.app), shop.app.app_context():
+        started = shop.jobs.start("orders.fail")
+        assert (started.status, started.reason_code) == ("launch_failed", "cancelled")
+        queued = shop.jobs.enqueue("orders.fail")
+        assert (queued.status, queued.job.status) == ("queued", "cancelled")
+
+
+@inline
+def test_a_job_that_was_closed_while_it_ran_is_told_as_it_is(
+    any_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = any_shop
+
+    @shop.jobs.handler("orders.lost")
+    def lost(ctx: JobContext) -> None:
+        jobs = shop.runtime.database.tables.jobs
+        gone = jobs.update().where(jobs.c.id == ctx.job_id).values(worker_token="another's")
+        shop.runtime.database.run(lambda connection: connection.execute(gone))
+
+    with shop.app.app_context():
+        started = shop.jobs.start("orders.lost")
+        assert (started.status, started.job.status) == ("started", "running")
+        queued = shop.jobs.enqueue("orders.lost")
+        assert (queued.status, queued.job.status) == ("queued", "running")
