@@ -104,10 +104,15 @@ def _handlers(key: str, value: Any) -> Mapping[str, str]:
     return MappingProxyType(dict.fromkeys(value, ""))
 
 
-def _uncommitted(key: str, value: Any) -> str:
-    if value not in ("error", "warn"):
-        raise _refuse(key, value, "'error' or 'warn'")
-    return str(value)
+def _one_of(*words: str) -> Reader:
+    *others, last = [repr(word) for word in words]
+
+    def read(key: str, value: Any) -> str:
+        if value not in words:
+            raise _refuse(key, value, f"{', '.join(others)} or {last}")
+        return str(value)
+
+    return read
 
 
 def _zone(key: str, value: Any) -> ZoneInfo:
@@ -151,11 +156,12 @@ class Config:
 
     app: str | None = _key(None, _optional(_text))
     command: tuple[str, ...] | None = _key(None, _optional(_argv))
+    mode: str = _key("process", _one_of("process", "record", "inline"))
     url_prefix: str | None = _key("/jobs", _optional(_url_prefix))
     bind_key: str | None = _key(None, _optional(_text))
     table_prefix: str = _key("jobrun_", _table_prefix)
     handlers: Mapping[str, str] = _key((), _handlers)
-    uncommitted: str = _key("error", _uncommitted)
+    uncommitted: str = _key("error", _one_of("error", "warn"))
     slots: int = _key(1, _count(1, 1000))
     idle_sleep: float = _key(3.0, _seconds)
     drain_timeout: float = _key(30.0, _seconds)

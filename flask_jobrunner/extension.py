@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,11 +10,12 @@ from typing import Any, TypeVar, cast
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
 
-from .caller import cancel, enqueue, inspect, links, requeue, start
+from .caller import cancel, enqueue, inspect, links, requeue, start, tested
 from .caller.handover import Wait
 from .config import Config, load_config
 from .handlers import Handler, HandlerRegistry, check_job_type
 from .model.errors import ConfigError
+from .model.recorded import RecordedJob
 from .model.records import Job, Page
 from .model.results import (
     CancelResult,
@@ -74,13 +74,13 @@ class JobRunner:
             config,
             handlers,
             self._hooks,
-            open_database=functools.partial(
-                open_database,
+            open_database=lambda shared: open_database(
                 app,
                 database,
                 tables,
                 bind_key=config.bind_key,
                 keep=process_role() in ("job", "supervisor"),
+                shared=shared,
             ),
             db=lambda: database,
         )
@@ -248,6 +248,15 @@ class JobRunner:
             reference=reference,
             actor=actor,
         )
+
+    def recorded(self, job_type: str | None = None) -> list[RecordedJob]:
+        """What was started, enqueued and requeued in this process, in order; in tests of a host.
+
+        `job_type` leaves out the others. Only what was committed: not what found its lock key
+        held, and not what joined a transaction that was rolled back. Raises `ConfigError` unless
+        JOBRUNNER_MODE is `record` or `inline`.
+        """
+        return tested.recorded(current_runtime(), job_type)
 
     def status(
         self, job: int | str, after_seq: int | None = None, limit: int = 200

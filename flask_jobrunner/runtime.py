@@ -7,6 +7,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +22,7 @@ from .repositories.attempts import AttemptRepository
 from .repositories.database import Database
 from .repositories.dispatch import DispatchRepository
 from .repositories.endings import EndingRepository
-from .repositories.host_session import Uncommitted, uncommitted
+from .repositories.host_session import Uncommitted, uncommitted, watch
 from .repositories.jobs import JobRepository
 from .repositories.listing import ListingRepository
 from .repositories.logs import EventRepository, LogRepository
@@ -32,6 +33,7 @@ from .repositories.supervisors import SupervisorRepository
 if TYPE_CHECKING:
     from .config import Config
     from .handlers import HandlerRegistry
+    from .model.recorded import RecordedJob
 
 ProcessRole = Literal["web", "supervisor", "standby", "job"]
 EXTENSION = "jobrunner"
@@ -129,14 +131,16 @@ class Runtime:
         handlers: HandlerRegistry,
         hooks: Hooks,
         *,
-        open_database: Callable[[], Database],
+        open_database: Callable[[bool], Database],
         db: Callable[[], Any],
     ) -> None:
         self.app = app
-        self.config = config
+        self._configure(config)
         self.handlers = handlers
         self.hooks = hooks
         self._open_database = open_database
+        self.recorded: list[RecordedJob] = []
+        """What was started and enqueued, in the modes for tests."""
         self.db = db
         """Gives the host's Flask-SQLAlchemy object."""
         self.told_closed = False
@@ -147,7 +151,32 @@ class Runtime:
     @cached_property
     def database(self) -> Database:
         """Our connections. Raises `ConfigError` when the host's database cannot be used."""
-        return self._open_database()
+        # A process that runs jobs has connections of its own, whatever its application is set to.
+        return self._open_database(self.is_tested and process_role() == "web")
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether JOBRUNNER_MODE is one of those in which no process is started."""
+        return self.config.mode != "process"
+
+    @contextlib.contextmanager
+    def in_mode(self, mode: str) -> Iterator[None]:
+        """Have another JOBRUNNER_MODE for a while: a fixture's, for one test."""
+        before = self.config
+        self._configure(replace(before, mode=mode))
+        try:
+            yield
+        finally:
+            self._configure(before)
+
+    def _configure(self, config: Config) -> None:
+        self.config = config
+        if self.is_tested:
+            watch(savepoints=True)
+        for name in [
+            name for name, value in vars(type(self)).items() if isinstance(value, cached_property)
+        ]:
+            self.__dict__.pop(name, None)
 
     @cached_property
     def jobs(self) -> JobRepository:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask_login import LoginManager, UserMixin, login_user
+from flask_sqlalchemy import SQLAlchemy
 
-from flask_jobrunner.runtime import ACTOR_MAX_BYTES, Hooks
+from flask_jobrunner import JobRunner
+from flask_jobrunner.runtime import ACTOR_MAX_BYTES, Hooks, ProcessRole, Runtime
 
 
 class User(UserMixin):  # type: ignore[misc]  # ships no types
@@ -55,6 +57,19 @@ def test_the_host_s_own_answer_goes_first(app: Flask) -> None:
         assert hooks.current_actor() == "ann"
         hooks.actor = lambda: None
         assert hooks.current_actor() is None
+
+
+@pytest.mark.parametrize("role", ["web", "job", "supervisor"])
+def test_only_a_web_process_shares_the_host_s_connection(
+    role: ProcessRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flask_jobrunner.runtime._role", role)
+    app = Flask(__name__)
+    app.config.update(SQLALCHEMY_DATABASE_URI="sqlite://", JOBRUNNER_MODE="record")
+    JobRunner(app, SQLAlchemy(app))
+    runtime: Runtime = app.extensions["jobrunner"]
+    with app.app_context():
+        assert (runtime.database.shared is not None) == (role == "web")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def join_or_holder(
 
     `committed` is called with the job's id once the root transaction has committed.
     """
-    connection = join(session, runtime.database.engine, runtime.database.tables.jobs)
+    database = runtime.database
+    connection = join(session, database.engine, database.tables.jobs, shared=database.shared)
     for _ in (1, 2):
         holder = _holder_seen_by(runtime, connection, new.lock_key) if new.lock_key else None
         if holder is not None:

@@ -19,6 +19,7 @@ from .add import (
     refuse_uncommitted,
 )
 from .prepare import check_can_be_seen, prepare
+from .tested import record, take_from_queue
 
 
 def enqueue(
@@ -63,8 +64,14 @@ def enqueue(
     if job.uuid != new.uuid:
         return _already_active(job)
     if session is None:
-        send(job_created, runtime.app, job=job)
+        job = _created(runtime, job)
     return EnqueueResult(status="queued", job=job)
+
+
+def _created(runtime: Runtime, job: Job) -> Job:
+    send(job_created, runtime.app, job=job)
+    record(runtime, "enqueue", job)
+    return take_from_queue(runtime, job)
 
 
 def _already_active(holder: Job) -> EnqueueResult:
@@ -75,4 +82,4 @@ def _committed(runtime: Runtime, job_id: int) -> None:
     with runtime.app.app_context():
         job = runtime.jobs.get(job_id)
         if job is not None:
-            send(job_created, runtime.app, job=job)
+            _created(runtime, job)

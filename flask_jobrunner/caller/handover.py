@@ -53,7 +53,7 @@ def launch_attempt(runtime: Runtime, job: Job, credential: str, *, wait: Wait) -
     seconds = runtime.config.ack_timeout if wait is True else float(wait)
     answer = handle.wait(seconds) if seconds > 0 else "waiting"
     if answer in {"waiting", "claimed"}:
-        return _known(job, lambda: _from_row(runtime, job))
+        return _known(job, lambda: from_row(runtime, job))
     return _known(job, lambda: _ended(runtime, job, handle))
 
 
@@ -116,7 +116,7 @@ def _never_ran(runtime: Runtime, job: Job, text: str, *, refused: str | None = N
     )
     if failed:
         tell_finished(runtime, job.uuid)
-    return _from_row(runtime, job)
+    return from_row(runtime, job)
 
 
 def _ended(runtime: Runtime, job: Job, handle: LaunchHandle) -> Launched:
@@ -128,14 +128,14 @@ def _ended(runtime: Runtime, job: Job, handle: LaunchHandle) -> Launched:
         except ReportError:
             report = None
     if report is not None and settle_report(runtime, report):
-        return _from_row(runtime, job)
+        return from_row(runtime, job)
     if handle.refusal is not None:
         return _never_ran(runtime, job, f"It refused: {handle.refusal}.", refused=handle.refusal)
     return _never_ran(runtime, job, "The process that watches it ended without a report.")
 
 
-def _from_row(runtime: Runtime, job: Job) -> Launched:
-    """What the row and the events of this very attempt say."""
+def from_row(runtime: Runtime, job: Job) -> Launched:
+    """What the row and the events of this very attempt say became of a launch."""
     now = runtime.jobs.get(job.id) or job
     if now.attempt == job.attempt and now.status == "queued":
         return Launched(status="launching", job=now, message="The process has not claimed it yet.")

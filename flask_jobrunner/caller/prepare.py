@@ -21,6 +21,7 @@ from flask_jobrunner.protocol.encoding import (
     safe_repr,
 )
 from flask_jobrunner.protocol.identity import uuid7
+from flask_jobrunner.repositories.opening import IN_TESTS, ONE_CONNECTION
 from flask_jobrunner.repositories.place import network_filesystem
 from flask_jobrunner.runtime import Runtime
 
@@ -72,8 +73,10 @@ def queue_budget(runtime: Runtime, handler: Handler) -> float | None:
     return runtime.config.queue_budget if handler.queue_budget is None else handler.queue_budget
 
 
-def check_can_launch(runtime: Runtime) -> list[str]:
-    """The command of a job's process. Raises `ConfigError` where none can work, before any row."""
+def check_can_launch(runtime: Runtime) -> None:
+    """Raises `ConfigError` where no process can work for a job, before any row."""
+    if runtime.is_tested:
+        return
     if sys.platform == "win32":
         raise ConfigError(
             "jobs.start launches a detached process, which flask_jobrunner does on Linux and macOS "
@@ -81,16 +84,20 @@ def check_can_launch(runtime: Runtime) -> list[str]:
         )
     check_can_be_seen(runtime)
     runtime.make_spool_dir()
-    return runtime.command()
+    runtime.command()
 
 
 def check_can_be_seen(runtime: Runtime) -> None:
     """Raises `ConfigError` where no other process can see a job, before any row."""
+    if runtime.is_tested:
+        return
     if runtime.database.in_memory:
         raise ConfigError(
-            "The database is in memory, where no other process can see the job. Use a database "
-            "file, such as sqlite:///app.db."
+            'JOBRUNNER_MODE is "process", and the database is in memory, where no other process '
+            f"can see the job. Use a database file, such as sqlite:///app.db. {IN_TESTS}"
         )
+    if runtime.database.host_has_one_connection:
+        raise ConfigError(ONE_CONNECTION)
     kind = network_filesystem(runtime.database.file or "")
     if kind is not None:
         raise ConfigError(

@@ -14,8 +14,9 @@ from flask_jobrunner.recovery.settle import holder_settled, settle_row
 from flask_jobrunner.runtime import Runtime
 
 from .add import refuse_uncommitted
-from .handover import Launched, Wait, launch_attempt
+from .handover import Launched, Wait
 from .prepare import check_actor, check_can_be_seen, check_can_launch, check_wait, queue_budget
+from .tested import hand_over, needs_credential, record, take_from_queue
 
 LONGEST_DELAY = 366 * 86400
 
@@ -42,11 +43,12 @@ def requeue(
     if refusal is not None:
         return RequeueResult(status="not_requeueable", job=job, message=refusal)
     runtime.meta.ensure()
-    credential = None if settled.claim_mode == "trusted" else new_credential()
+    pushed = settled.claim_mode == "token"
+    credential = new_credential() if pushed and needs_credential(runtime) else None
     for _ in (1, 2):
         moved = _requeue(runtime, settled, credential, who, seconds)
         if moved:
-            return _moved(runtime, job, credential, wait)
+            return _moved(runtime, settled, credential, wait)
         if moved is not None:
             return _overtaken(runtime, job)
         holder = holder_settled(runtime, job.lock_key or "")
@@ -99,14 +101,19 @@ def _requeue(
     )
 
 
-def _moved(runtime: Runtime, job: Job, credential: str | None, wait: Wait) -> RequeueResult:
+def _moved(
+    runtime: Runtime, settled: OwnedJob, credential: str | None, wait: Wait
+) -> RequeueResult:
+    job = settled.job
     # Enough of the new row to launch it: to read it could fail, and it is committed.
     waiting = replace(
         job, status="queued", is_active=True, is_terminal=False, attempt=job.attempt + 1
     )
-    if credential is None:
-        return RequeueResult(status="queued", job=runtime.jobs.get(job.id) or waiting)
-    return _result(launch_attempt(runtime, waiting, credential, wait=wait))
+    record(runtime, "requeue", waiting)
+    if settled.claim_mode == "trusted":
+        now = runtime.jobs.get(job.id) or waiting
+        return RequeueResult(status="queued", job=take_from_queue(runtime, now))
+    return _result(hand_over(runtime, waiting, credential, wait=wait))
 
 
 def _result(launched: Launched) -> RequeueResult:

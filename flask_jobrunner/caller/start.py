@@ -20,8 +20,9 @@ from .add import (
     join_or_holder,
     refuse_uncommitted,
 )
-from .handover import Wait, launch_attempt
+from .handover import Wait
 from .prepare import check_can_launch, check_wait, prepare
+from .tested import hand_over, needs_credential, record
 
 log = logging.getLogger("flask_jobrunner")
 
@@ -42,14 +43,15 @@ def start(
     """See `JobRunner.start`."""
     check_wait(wait)
     handler = runtime.handlers.find(job_type)
-    credential = None if session is not None else new_credential()
-    window = runtime.config.claim_window * (1 if credential else MINT_GRACE)
+    claimed = needs_credential(runtime)
+    credential = new_credential() if session is None and claimed else None
+    window = runtime.config.claim_window * (1 if session is None else MINT_GRACE)
     new = prepare(
         runtime,
         handler,
         payload,
         credential_hash=hash_credential(credential) if credential else None,
-        claim_window=window,
+        claim_window=window if claimed else None,
         lock_key=lock_key,
         title=title,
         owner=owner,
@@ -59,7 +61,7 @@ def start(
     check_can_launch(runtime)
     if is_building():
         return already_active(holder_while_building(runtime, new))
-    if credential is None:
+    if session is not None:
         # Reads only: on SQLite, the session may hold the one write lock that there is.
         runtime.meta.check()
         return _start_in_session(runtime, new, session)
@@ -69,7 +71,8 @@ def start(
     if job.uuid != new.uuid:
         return already_active(job)
     send(job_created, runtime.app, job=job)
-    launched = launch_attempt(runtime, job, credential, wait=wait)
+    record(runtime, "start", job)
+    launched = hand_over(runtime, job, credential, wait=wait)
     return StartResult(
         status=launched.status,
         job=launched.job,
@@ -101,14 +104,15 @@ def _start_in_session(runtime: Runtime, new: NewJob, session: Any) -> StartResul
 
 def _launch_committed(runtime: Runtime, job_id: int) -> None:
     with runtime.app.app_context():
-        credential = new_credential()
+        credential = new_credential() if needs_credential(runtime) else None
         window = runtime.config.claim_window
-        if not runtime.jobs.mint(job_id, 1, hash_credential(credential), window):
+        if credential and not runtime.jobs.mint(job_id, 1, hash_credential(credential), window):
             return  # cancelled, or its time to be launched was over
         job = runtime.jobs.get(job_id)
         if job is None:
             return
         send(job_created, runtime.app, job=job)
-        launched = launch_attempt(runtime, job, credential, wait=False)
+        record(runtime, "start", job)
+        launched = hand_over(runtime, job, credential, wait=False)
         if launched.status == "launch_failed":
             log.error("Job %s could not be launched: %s", job.uuid, launched.message)

@@ -11,7 +11,7 @@ import contextlib
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -66,11 +66,39 @@ def wall_clock(now: Callable[[], int] = time.time_ns) -> int:
 class Database:
     """Runs units of work, each in one short transaction on a connection of its own."""
 
-    def __init__(self, engine: Engine, tables: Tables, clock: Clock = wall_clock) -> None:
-        self.engine = engine
+    def __init__(
+        self,
+        engine: Engine,
+        tables: Tables,
+        clock: Clock = wall_clock,
+        *,
+        find: Callable[[], Engine | Connection] | None = None,
+    ) -> None:
+        self._engine = engine
         self.tables = tables
         self.clock = clock
         """SQLite has no useful clock of its own: there, each process's counts."""
+        self._find = find or (lambda: engine)
+
+    @property
+    def engine(self) -> Engine:
+        """Ours."""
+        return self._engine
+
+    @property
+    def host(self) -> Engine | Connection:
+        """What the host's own session writes to now: a test may have put a connection there."""
+        return self._find()
+
+    @property
+    def host_has_one_connection(self) -> bool:
+        """Whether the host keeps to one connection, whose transaction no other process sees."""
+        return isinstance(self.host, Connection)
+
+    @property
+    def shared(self) -> Engine | Connection | None:
+        """What host and jobs write through together; None where we have connections of our own."""
+        return None
 
     @property
     def dialect(self) -> str:
@@ -106,6 +134,11 @@ class Database:
         return func.timestampdiff(
             literal_column("MICROSECOND"), literal("1970-01-01"), func.utc_timestamp(6)
         )
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """Nothing of the host's is open on our own connections."""
+        yield
 
     def run(
         self,

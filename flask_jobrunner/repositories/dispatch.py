@@ -75,9 +75,10 @@ class DispatchRepository:
         supervisor: str,
         credential_hash: str,
         claim_window: float,
+        early: bool = False,
     ) -> bool:
         """Put a fresh credential on the row for `claim_window` seconds. False: somebody else did,
-        or the job moved on.
+        or the job moved on. `early` does not wait for the job's `not_before`.
         """
         jobs, database = self._database.tables.jobs, self._database
 
@@ -89,7 +90,7 @@ class DispatchRepository:
                     jobs.c.id == candidate.id,
                     jobs.c.attempt == candidate.attempt,
                     same(jobs.c.revision, candidate.revision),
-                    *self._free(now),
+                    *self._free(now, early=early),
                 )
                 .values(
                     worker_token_hash=credential_hash,
@@ -224,13 +225,14 @@ class DispatchRepository:
             where.append(or_(*like))
         return where
 
-    def _free(self, now: ColumnElement[int]) -> list[ColumnElement[bool]]:
+    def _free(self, now: ColumnElement[int], *, early: bool = False) -> list[ColumnElement[bool]]:
         jobs = self._database.tables.jobs
+        may_begin = [] if early else [or_(jobs.c.not_before.is_(None), jobs.c.not_before <= now)]
         return [
             jobs.c.claim_mode == "trusted",
             jobs.c.status == str(JobStatus.QUEUED),
             or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= now),
-            or_(jobs.c.not_before.is_(None), jobs.c.not_before <= now),
+            *may_begin,
             or_(jobs.c.queue_deadline.is_(None), jobs.c.queue_deadline > now),
         ]
 

@@ -183,6 +183,15 @@ def test_a_database_in_memory(commands: Commands, url: str) -> None:
     assert "no other process" in only(findings(answer)["problem"], "Database")
 
 
+@pytest.mark.parametrize("host_config", [{"JOBRUNNER_MODE": "record"}])
+def test_a_mode_for_tests(commands: Commands) -> None:
+    answer = commands("doctor", "--json")
+
+    assert answer.exit_code == 0
+    told = only(findings(answer)["warning"], "Mode")
+    assert told == "JOBRUNNER_MODE is 'record': no job gets a process of its own."
+
+
 @pytest.mark.parametrize("database_url", ["sqlite:///relative.db"])
 def test_a_relative_sqlite_path(commands: Commands, tmp_path: Path) -> None:
     answer = commands("doctor", "--json")

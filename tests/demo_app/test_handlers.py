@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -13,8 +13,8 @@ from demo_app import strikes, uploads
 from demo_app.extensions import db
 from demo_app.handlers import faults, import_csv, smoke
 from demo_app.models import Import, Strike
-from flask_jobrunner import JobCancelled, JobContext
-from tests.demo_app.fake_context import FakeContext
+from flask_jobrunner import JobCancelled
+from flask_jobrunner.testing import FakeContext
 
 HEADER = ",".join(strikes.COLUMNS)
 GOOD = "LOGAN INTL,B-727,None,1999-01-{day:02},DELTA,Massachusetts,Climb,Small,Gull,Day,0,0,0,150"
@@ -39,8 +39,8 @@ def import_file(
 ) -> tuple[FakeContext, dict[str, Any]]:
     """Run the import as its process would."""
     request = import_csv.ImportRequest(import_id, 0.0)
-    ctx = FakeContext(app, request, cancel_after=cancel_after)
-    return ctx, import_csv.ImportCsv().run(cast(JobContext, ctx))
+    ctx = FakeContext(request, app=app, base_url="http://demo.test", cancel_after=cancel_after)
+    return ctx, import_csv.ImportCsv().run(ctx)
 
 
 def stored_rows() -> int:
@@ -59,12 +59,14 @@ def test_an_import_stores_clean_rows_and_says_what_was_wrong(app: Flask) -> None
     assert [problem["rows"] for problem in result["problems"]] == [1, 1, 1]
     assert result["dates"] == {"first": "1999-01-01", "last": "1999-01-03"}
     assert result["page"] == f"http://demo.test/imports/{import_id}"
-    assert ctx.said("warning") == [
+    assert ctx.messages("warning") == [
         "Row 3: Flight Date is not a date like 1998-07-31 (yesterday); row left out",
         "Row 4: an unknown grade of damage (C); cell emptied",
         "Row 6: the number of cells differs from the header (2); row left out",
     ]
-    assert ctx.steps == [(key, number, 5) for number, key in enumerate(import_csv.STEPS, 1)]
+    assert [(key, number, total) for key, _, number, total in ctx.steps] == [
+        (key, number, 5) for number, key in enumerate(import_csv.STEPS, 1)
+    ]
     stored = db.session.scalars(select(Strike).order_by(Strike.row_number)).all()
     assert [(row.row_number, row.airport, row.damage) for row in stored] == [
         (2, "Logan International", "None"),
@@ -78,8 +80,8 @@ def test_many_problems_are_counted_and_not_all_written_out(app: Flask) -> None:
 
     ctx, result = import_file(app, import_id)
 
-    assert len(ctx.said("warning")) == import_csv.MAX_WARNINGS + 1
-    assert ctx.said("warning")[-1] == "60 more problems are not listed one by one"
+    assert len(ctx.messages("warning")) == import_csv.MAX_WARNINGS + 1
+    assert ctx.messages("warning")[-1] == "60 more problems are not listed one by one"
     assert result["problems"][0]["rows"] == 160
 
 
@@ -160,14 +162,14 @@ def test_eight_seconds_at_half_a_second_are_sixteen_steps(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("demo_app.handlers.smoke.time.sleep", lambda _: None)
-    ctx = FakeContext(app, smoke.SmokeRequest(8, 500))
+    ctx = FakeContext(smoke.SmokeRequest(8, 500), app=app)
 
-    result = smoke.smoke(cast(JobContext, ctx))
+    result = smoke.smoke(ctx)
 
-    assert len(ctx.said("stdout")) == 16
+    assert len(ctx.messages("stdout")) == 16
     assert len(ctx.lines) == 18
-    assert ctx.steps[-1] == ("done", 16, 16)
-    assert ctx.done[-1] == (16, 16)
+    assert ctx.steps[-1] == ("done", "Done", 16, 16)
+    assert ctx.progress_calls[-1] == (16, 16)
     assert result == {"seconds": 8, "interval_ms": 500, "steps": 16, "completed_steps": 16}
 
 
@@ -176,11 +178,11 @@ def test_a_cancelled_smoke_job_says_so_once_and_returns_what_it_did(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("demo_app.handlers.smoke.time.sleep", lambda _: None)
-    ctx = FakeContext(app, smoke.SmokeRequest(120, 500), cancel_after=3)
+    ctx = FakeContext(smoke.SmokeRequest(120, 500), app=app, cancel_after=3)
 
-    result = smoke.smoke(cast(JobContext, ctx))
+    result = smoke.smoke(ctx)
 
-    assert ctx.said("warning") == ["Asked to stop; 3 of 240 steps are done"]
+    assert ctx.messages("warning") == ["Asked to stop; 3 of 240 steps are done"]
     assert result["completed_steps"] == 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, assert_type
@@ -19,6 +20,7 @@ from flask_jobrunner import (
     JobStatus,
     process_role,
 )
+from flask_jobrunner.testing import FakeContext, FakeProgram, RecordedJob, RecordedJobs, job_mode
 
 db = SQLAlchemy()
 jobs = JobRunner(db=db)
@@ -108,8 +110,19 @@ def view() -> str:
     ended = jobs.wait(result.job.uuid, 10)
     assert_type(ended.is_terminal, bool)
     assert_type(ended.progress_done, int | None)
+    assert_type(jobs.recorded("reports.build"), list[RecordedJob])
     assert_type(process_role(), Literal["web", "supervisor", "standby", "job"])
     return jobs.url_for(ended.uuid)
+
+
+def tests(app: Flask, handler: Callable[[JobContext], int]) -> None:
+    """What a test of the host does."""
+    ctx = FakeContext({"month": 5}, app=app, programs={"lpr": FakeProgram(returncode=1)})
+    assert_type(handler(ctx), int)
+    assert_type(ctx.messages("warning"), list[str])
+    with job_mode(app, "inline") as recorded:
+        assert_type(recorded, RecordedJobs)
+        assert_type(recorded.only("reports.build").job, Job)
 
 
 def errors() -> None:

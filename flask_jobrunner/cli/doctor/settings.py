@@ -27,6 +27,12 @@ def may(action, job):
 def examine(runtime: Runtime) -> Iterator[Finding]:
     """What is set, and what that means."""
     yield from _keys(runtime)
+    if runtime.is_tested:
+        yield warning(
+            "Mode",
+            f"JOBRUNNER_MODE is {runtime.config.mode!r}: no job gets a process of its own.",
+            "It is for an application's tests. Remove the setting elsewhere.",
+        )
     revision = runtime.config.revision
     yield fine(
         "Revision",

@@ -65,6 +65,18 @@ def uncommitted(session: scoped_session[Any] | Session) -> Uncommitted | None:
         return None
 
 
+def has_written(session: Session) -> bool:
+    """Whether the session has executed a write in its transaction that still stands.
+
+    What it has not flushed yet does not count. Never raises: in doubt it has.
+    """
+    try:
+        return _last_write(session) is not None
+    except Exception:
+        logger.exception("Whether the session has written could not be told.")
+        return True
+
+
 def existing_session(session: object) -> Session | None:
     """The session behind a scoped one, or None when it has not been made."""
     if isinstance(session, scoped_session):
@@ -118,8 +130,8 @@ def _clip(text: str, limit: int = 40) -> str:
 
 def _last_write(session: Session) -> str | None:
     unit = unit_of(session)
-    for connection, since in unit.connections if unit else ():
-        statement = _standing_write(connection, since)
+    for share in unit.connections if unit else ():
+        statement = _standing_write(share.connection, share.since)
         if statement is not None:
             return headline(statement)
     return None

@@ -19,27 +19,26 @@ class SessionRefused(JobRunnerError, ValueError):
     """The session given as `session=` cannot take a job's row into its transaction."""
 
 
-def join(session: scoped_session[Any] | Session, engine: Engine, table: Table) -> Connection:
+def join(
+    session: scoped_session[Any] | Session,
+    engine: Engine,
+    table: Table,
+    *,
+    shared: Engine | Connection | None = None,
+) -> Connection:
     """The session's own connection for our table, in its current transaction.
 
     `engine` is the one that our tables belong to (the host's, or ours with its URL). Begins the
     session's transaction where there is none; makes no savepoint and flushes nothing: objects that
     wait are written by the host's own flush or commit, and an error in them is raised there.
+    `shared` is what we write through ourselves, in tests of a host: that is good in any case.
     Raises `SessionRefused` when the session's engine for the table is another one, when it is
     bound to a Connection (its commit may not be the transaction's), and in autocommit mode.
     """
     real = _session_behind(session)
-    bind = _bind_of(real, table)
-    if isinstance(bind, Connection):
-        raise SessionRefused(
-            "session= needs a session bound to an Engine. This one is bound to a Connection, whose"
-            " transaction may go on after the session's commit."
-        )
-    if not _same_database(bind, engine):
-        raise SessionRefused(
-            f"session= writes {table.name} to {bind.url!r}, but the jobs are in {engine.url!r}."
-            " Give a session of the database that holds the jobs, or start without session=."
-        )
+    bind = bind_of(real, table)
+    if bind is not shared:
+        _check_bind(bind, engine, table)
     connection = real.connection(bind_arguments={"bind": bind})
     if commits_at_once(connection):
         raise SessionRefused(
@@ -50,6 +49,19 @@ def join(session: scoped_session[Any] | Session, engine: Engine, table: Table) -
     if root is not None:
         enter(real, root, connection).joined = connection
     return connection
+
+
+def _check_bind(bind: Engine | Connection, engine: Engine, table: Table) -> None:
+    if isinstance(bind, Connection):
+        raise SessionRefused(
+            "session= needs a session bound to an Engine. This one is bound to a Connection, whose"
+            " transaction may go on after the session's commit."
+        )
+    if not _same_database(bind, engine):
+        raise SessionRefused(
+            f"session= writes {table.name} to {bind.url!r}, but the jobs are in {engine.url!r}."
+            " Give a session of the database that holds the jobs, or start without session=."
+        )
 
 
 def on_root_commit(session: scoped_session[Any] | Session, callback: Callable[[], object]) -> None:
@@ -76,7 +88,8 @@ def _session_behind(session: object) -> Session:
     return real
 
 
-def _bind_of(session: Session, table: Table) -> Engine | Connection:
+def bind_of(session: Session, table: Table) -> Engine | Connection:
+    """Where the session writes this table. Raises `SessionRefused` where it does not know."""
     # An insert, not the table: a session that routes reads to a replica must show where it writes.
     try:
         return session.get_bind(clause=table.insert())

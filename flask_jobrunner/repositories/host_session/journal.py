@@ -66,6 +66,10 @@ class Journal:
                 return level.statement
         return None
 
+    def savepoints(self) -> list[str]:
+        """The names of the levels, from the transaction, which has none, to the last savepoint."""
+        return [level.savepoint for level in self._levels]
+
     def promise(self) -> int:
         """A new number, given up again when what was done here so far is rolled back."""
         number = next(_order)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -28,12 +29,28 @@ _KEY = "flask_jobrunner.unit"
 _lock = threading.Lock()
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a session's root transaction has of one connection."""
+
+    connection: Connection
+    since: int
+    """The number that tells its writes from older ones."""
+    level: int
+    """How many levels of the connection are not the session's: its transaction, then savepoints."""
+
+    def savepoints(self) -> list[str] | None:
+        """The names of the session's own savepoints, in order; None where one is not known."""
+        names = journal_of(self.connection).savepoints()[self.level :]
+        return names if all(names) and self.level > 0 else None
+
+
 @dataclass(slots=True)
 class Unit:
     """One root transaction of a session: its connections, and what waits for its commit."""
 
     transaction: SessionTransaction
-    connections: list[tuple[Connection, int]] = field(default_factory=list)
+    connections: list[Share] = field(default_factory=list)
     joined: Connection | None = None
     waiting: list[tuple[Journal, int, Callable[[], object]]] = field(default_factory=list)
     committed: bool = False
@@ -42,9 +59,15 @@ class Unit:
 _journals: WeakKeyDictionary[Connection, Journal] = WeakKeyDictionary()
 
 
-def watch() -> None:
-    """Set the listeners, once for the process. What ran before the first call was not seen."""
+def watch(*, savepoints: bool = False) -> None:
+    """Set the listeners, once for the process. What ran before the first call was not seen.
+
+    `savepoints` also sees those that were set before a session began: for hosts' tests only, as it
+    costs every statement what listeners on the dialects alone do not.
+    """
     with _lock:
+        if savepoints:
+            _listen(Engine, "savepoint", _before_savepoint)
         _listen(Engine, "do_execute", _before_execute)
         _listen(Engine, "do_executemany", _before_execute)
         _listen(Engine, "do_execute_no_params", _before_bare_execute)
@@ -79,9 +102,33 @@ def enter(session: Session, root: SessionTransaction, connection: Connection) ->
     unit = session.info.get(_KEY)
     if not isinstance(unit, Unit) or unit.transaction is not root:
         unit = session.info[_KEY] = Unit(root)
-    if all(known is not connection for known, _ in unit.connections):
-        unit.connections.append((connection, journal_of(connection).begin()))
+    if all(known.connection is not connection for known in unit.connections):
+        unit.connections.append(_share(session, connection))
     return unit
+
+
+def _share(session: Session, connection: Connection) -> Share:
+    journal = journal_of(connection)
+    by_savepoint = connection.in_nested_transaction() and session.join_transaction_mode in (
+        "create_savepoint",
+        "conditional_savepoint",
+    )
+    return Share(connection, journal.begin(), len(journal.savepoints()) - int(by_savepoint))
+
+
+@contextmanager
+def fresh_journal(connection: Connection) -> Iterator[None]:
+    """Have what others do on this connection forgotten in the end."""
+    kept = journal_of(connection)
+    _journals[connection] = Journal()
+    try:
+        yield
+    finally:
+        _journals[connection] = kept
+
+
+def _before_savepoint(connection: Connection, _name: str | None) -> None:
+    journal_of(connection)
 
 
 def _before_execute(_cursor: Any, statement: str, _parameters: Any, context: Any) -> None:
