@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
+
 class Notifier:
     """Does nothing where no service manager listens."""
 

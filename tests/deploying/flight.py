@@ -39,16 +39,16 @@ class Flight:
         (self.folder / name).touch()
         (done,) = ended(self.jobs, job)
         assert (done.status, done.attempt) == ("succeeded", 1), done
-        assert self.jobs.status(done).result == name
+        assert self.jobs.status(done.uuid).result == name
         # The report travels from the shim, through the launcher or without it, into the row.
         attempt = eventually(lambda: self._reported(done), timeout=PATIENCE)
         assert (attempt["exit_code"], attempt["signal"]) == (0, None)
         assert attempt["peak_rss"] > 0
-        messages = [line.message for line in self.jobs.status(done, after_seq=0).logs]
+        messages = [line.message for line in self.jobs.status(done.uuid, after_seq=0).logs]
         assert messages.count(name) == 1
 
-    def _reported(self, job: Job) -> dict[str, Any] | None:
+    def _reported(self, job: Job) -> dict[str, Any]:
         runtime = self.app.extensions["jobrunner"]
         attempts = runtime.database.tables.attempts
         (row,) = runtime.database.rows(attempts.select().where(attempts.c.job_id == job.id))
-        return dict(row) if row["exit_code"] is not None else None
+        return dict(row) if row["exit_code"] is not None else {}

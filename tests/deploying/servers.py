@@ -14,11 +14,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.deploying import served
 from tests.helpers.processes import Seen, descendants_of, is_running, processes_with
 from tests.helpers.waiting import eventually
 
@@ -32,7 +31,6 @@ class Web:
     folder: Path
     port: int
     process: subprocess.Popen[bytes] | None = None
-    workers_seen: set[int] = field(default_factory=set)
 
     @property
     def log(self) -> str:
@@ -51,7 +49,7 @@ class Web:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**environ, served.APP: "served"},
+                env=dict(environ),
                 cwd=self.folder,
             )
         eventually(self._answers, timeout=PATIENCE, message=lambda: self.log)

@@ -14,10 +14,10 @@ from flask import Flask
 
 from flask_jobrunner import JobRunner
 from tests.deploying import served
+from tests.helpers.hosts import HostEnvironment
 from tests.helpers.processes import children_of, descendants_of, look_at
 from tests.helpers.supervising import PATIENCE, Supervisors, Working, ended, supervisors
 from tests.helpers.waiting import eventually
-from tests.helpers.hosts import HostEnvironment
 from tests.host_acts import script
 
 # Seen from inside it is process 1, and when it ends the kernel ends all that is left there.
@@ -50,7 +50,15 @@ def container(
 def start(container: Supervisors, *, ready: bool = True) -> tuple[Working, int]:
     """A supervisor in a PID namespace, and its process 1 as it is seen from here."""
     environment = container.environment
-    command = [environment.command()[0], "-m", "flask_jobrunner", "--app", served.APP, "jobs", "work"]
+    command = [
+        environment.command()[0],
+        "-m",
+        "flask_jobrunner",
+        "--app",
+        served.APP,
+        "jobs",
+        "work",
+    ]
     working = container.work(argv=[*NAMESPACE, *command], ready=ready)
     (first,) = eventually(lambda: children_of(working.pid), timeout=PATIENCE)
     return working, first.pid
@@ -94,7 +102,7 @@ def test_jobs_are_drained(container: Supervisors, host_jobs: JobRunner) -> None:
     (done,) = ended(host_jobs, job)
 
     assert working.exit_code() == 0
-    assert (done.status, host_jobs.status(done).result) == ("succeeded", "left")
+    assert (done.status, host_jobs.status(done.uuid).result) == ("succeeded", "left")
 
 
 def test_term_ends_it_while_it_still_builds_the_application(
