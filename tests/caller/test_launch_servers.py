@@ -140,18 +140,19 @@ print("good")
 
 @pytest.mark.parametrize("loaded", ["in the worker", "by the arbiter"])
 def test_a_server_that_gevent_has_patched(tmp_path: Path, loaded: str) -> None:
-    patch = "from gevent import monkey, spawn, sleep, get_hub\nmonkey.patch_all()\n"
+    patch = "from gevent import monkey, spawn\nmonkey.patch_all()\n"
     rest = """
-others = []
+turns = 0
 def other():
+    global turns
     while True:
-        others.append(time.monotonic())
+        turns += 1
         time.sleep(0.01)
 spawn(other)
 handles = [go() for _ in range(3)]
+before = turns
 assert [handle.wait(10) for handle in handles] == ["claimed"] * 3
-gaps = [after - before for before, after in zip(others, others[1:])]
-assert len(gaps) > 20 and max(gaps) < 0.25, (len(gaps), max(gaps))
+assert turns > before + 5, "nobody else had a turn"
 until(lambda: len(recorded) == 3)
 until(lambda: not launcher()._reaper._shims)
 assert not [one.pid for one in handles if os.path.exists(f"/proc/{one.pid}")], "not waited for"

@@ -72,9 +72,9 @@ def test_jobs_outlive_whatever_happens_to_their_server(
     assert not [pid for pid in shims + children if listening_inode(web.port) in held_by(pid)]
 
     # A deploy: new workers, while the old one ends in order. And settings for what comes next.
-    web.configure(worker_class, preload_app=preload, timeout=4)
+    web.configure(worker_class, preload_app=preload, timeout=6)
     web.reload()
-    can_start("after a reload")
+    all_is_well()
 
     # A request that hangs: the arbiter ends the worker with all its threads.
     old = web.worker()
@@ -88,7 +88,7 @@ def test_jobs_outlive_whatever_happens_to_their_server(
     web.reload()
     web.changes_worker(web.worker())
     assert "Autorestarting worker" in web.log
-    all_is_well()
+    can_start("in a new worker")
 
     # A restart: the port is free for the new server, whatever of the old one's jobs still runs.
     assert web.stop() == 0
@@ -131,7 +131,7 @@ def test_a_worker_that_is_ended_while_a_start_waits(
     gate: Path, gunicorn: Gunicorn, flight: Flight, worker_class: str
 ) -> None:
     web = gunicorn
-    web.configure(worker_class, timeout=4)
+    web.configure(worker_class, timeout=6)
     web.serve()
     old = web.worker()
     with pytest.raises(OSError, match=r"."):
