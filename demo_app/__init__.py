@@ -91,8 +91,8 @@ def _secret_key(file: Path) -> str:
 
 
 def _init_migrations(app: Flask) -> None:
-    # A job never migrates, and Alembic would be a good part of its start-up time.
-    if process_role() == "job":
+    # Jobs and supervisors never migrate, and Alembic would be a good part of their start-up time.
+    if process_role() != "web":
         return
     try:
         from flask_migrate import Migrate

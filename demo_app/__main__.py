@@ -1,4 +1,4 @@
-"""`python -m demo_app`: bring the database up to date, serve on this machine, print the address."""
+"""`python -m demo_app`: migrate, start a supervisor, serve on this machine, print the address."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from . import MIGRATIONS, create_app
 from .extensions import db, jobs
+from .supervisor import running_supervisor
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 5000
@@ -47,10 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
     app = create_app()
     with app.app_context():
         bring_database_up_to_date()
-    with listener:
-        serve(app, listener)
-    with app.app_context():
-        stop_jobs()
+    with running_supervisor(app.instance_path):
+        with listener:
+            serve(app, listener)
+        with app.app_context():
+            stop_jobs()
     return 0
 
 
@@ -81,7 +83,7 @@ def serve(app: Flask, listener: socket.socket) -> None:
         host, port, app, threaded=True, request_handler=QuietHandler, fd=listener.fileno()
     )
     # Also where the shell has started us in the background, which ignores Ctrl-C.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     print(f"http://{host}:{port}/", flush=True)
     try:

@@ -34,6 +34,7 @@ OWNER = "visitor"
 SAMPLE = Path(__file__).parent / "data" / "birdstrikes.csv"
 # 40 rests while the sample is checked and 20 while it is stored: some 25 s.
 REST_TO_WATCH = 0.4
+QUEUED_AT_ONCE = 5
 SIMPLE_JOBS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "kill": ("demo.crash", {"how": "kill"}),
     "segfault": ("demo.crash", {"how": "segfault"}),
@@ -47,6 +48,7 @@ def for_templates() -> dict[str, Any]:
     """What every page of the demo needs to link to the dashboard."""
     return {
         "dashboard_url": lambda: url_for("jobrunner.index"),
+        "supervisors_url": lambda: url_for("jobrunner.supervisors"),
         "job_url": lambda job: url_for("jobrunner.detail", uuid=job.uuid),
         "result_url": _result_url,
     }
@@ -100,6 +102,21 @@ def run(name: str) -> AnyResponse | tuple[str, int]:
         abort(404)
     job_type, payload = SIMPLE_JOBS[name]
     return _started(jobs.start(job_type, payload, owner=OWNER))
+
+
+@blueprint.post("/queue")
+def queue() -> AnyResponse:
+    """Put some jobs in the queue; the supervisor beside this server takes them from there."""
+    for number in range(1, QUEUED_AT_ONCE + 1):
+        jobs.enqueue(
+            "demo.smoke",
+            {"seconds": 5},
+            title=f"Queued job {number} of {QUEUED_AT_ONCE}",
+            owner=OWNER,
+            # The last one asked for is the first to begin.
+            priority=1 if number == QUEUED_AT_ONCE else 0,
+        )
+    return redirect(url_for("jobrunner.index"), 303)
 
 
 @blueprint.get("/imports/<int:import_id>")
@@ -175,5 +192,6 @@ def _front_page(refusal: str | None = None, *, held_by: Job | None = None) -> st
         refusal=refusal,
         held_by=held_by,
         newest=jobs.find(limit=8).jobs,
+        queued_at_once=QUEUED_AT_ONCE,
         max_mib=uploads.MAX_BYTES // 1024**2,
     )

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from .model.errors import ConfigError
+from .protocol.checks import SECONDS_MAX, is_budget
 from .protocol.encoding import clean_text
 from .protocol.redact import DEFAULT_REDACT_KEYS
 
@@ -119,8 +120,8 @@ def _zone(key: str, value: Any) -> ZoneInfo:
 def _seconds(key: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _refuse(key, value, "a number of seconds")
-    if not 0 < value <= 366 * 86400:
-        raise _refuse(key, value, "a number of seconds above 0")
+    if not is_budget(value):
+        raise _refuse(key, value, f"a number of seconds above 0, at most {SECONDS_MAX:,}")
     return float(value)
 
 

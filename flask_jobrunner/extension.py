@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
@@ -14,7 +14,7 @@ from flask_sqlalchemy import SQLAlchemy
 from .caller import cancel, enqueue, inspect, links, requeue, start
 from .caller.handover import Wait
 from .config import Config, load_config
-from .handlers import Handler, HandlerRegistry
+from .handlers import Handler, HandlerRegistry, check_job_type
 from .model.errors import ConfigError
 from .model.records import Job, Page
 from .model.results import (
@@ -25,7 +25,7 @@ from .model.results import (
     StartResult,
     StatusResult,
 )
-from .protocol.checks import is_short
+from .protocol.checks import SECONDS_MAX, is_budget, is_short
 from .repositories.host_session import watch
 from .repositories.opening import metadata_of, open_database
 from .repositories.tables import build_tables
@@ -110,8 +110,13 @@ class JobRunner:
         from the start call, `cancel_grace` from a cancel request to the end of the process.
         """
 
+        if payload is not None and not callable(payload):
+            raise ConfigError(
+                f"payload= is what makes ctx.payload; {payload!r:.80} is no callable."
+            )
         described = Handler(
-            job_type=job_type,
+            # Now: `@jobs.handler` without brackets gives the function, and would register nothing.
+            job_type=check_job_type(job_type),
             function=None,
             title=_title(title),
             payload=payload,
@@ -346,9 +351,12 @@ def _ref(job: int | str | Job) -> int | str:
 def _budget(name: str, seconds: object) -> float | None:
     if seconds is None:
         return None
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise ConfigError(f"{name} must be a number of seconds above 0; it is {seconds!r}.")
-    return float(seconds)
+    if not is_budget(seconds):
+        raise ConfigError(
+            f"{name} must be None or a number of seconds above 0, at most {SECONDS_MAX:,}; it is "
+            f"{seconds!r}."
+        )
+    return float(cast("float", seconds))
 
 
 def _title(title: str | None) -> str | None:

@@ -64,6 +64,11 @@ def _runner(job_type: str, handler: type) -> Callable[[Any], Any]:
 
 def check_job_type(job_type: object) -> str:
     """`job_type` as it is stored; raises `ConfigError` with the rule it breaks."""
+    if callable(job_type):
+        raise ConfigError(
+            "The decorator needs a job type: @jobs.handler('reports.build'), not @jobs.handler "
+            f"over {getattr(job_type, '__qualname__', 'it')}."
+        )
     if not isinstance(job_type, str) or not job_type.strip():
         raise ConfigError(f"A job type is a non-empty string; it is {safe_repr(job_type, 80)}.")
     if job_type != job_type.strip() or not job_type.isprintable():

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,7 +43,8 @@ _role: ProcessRole = "web"
 def process_role() -> ProcessRole:
     """What this process is for; readable before the application's factory runs.
 
-    `job` in the process that runs one job, so that a factory can leave out what jobs do not need.
+    `job` in a process that runs one job or records its end, so that a factory can leave out what
+    jobs do not need.
     """
     return _role
 
@@ -61,6 +62,25 @@ def package_version() -> str:
         return version("flask-jobrunner")
     except PackageNotFoundError:
         return "(checkout)"
+
+
+_building = False
+
+
+@contextlib.contextmanager
+def building() -> Iterator[None]:
+    """While the application is built for a job's sake: for one to run, or to record its end."""
+    global _building  # noqa: PLW0603 - the same
+    _building = True
+    try:
+        yield
+    finally:
+        _building = False
+
+
+def is_building() -> bool:
+    """Whether what is called now is called by the building of the application for a job."""
+    return _building
 
 
 class Hooks:
@@ -119,6 +139,8 @@ class Runtime:
         self._open_database = open_database
         self.db = db
         """Gives the host's Flask-SQLAlchemy object."""
+        self.told_closed = False
+        """Whether the log has been told that nobody may see the dashboard."""
         # Now, while `flask …` builds the application: the threads of `flask run` do not see it.
         self._command_path = _context_path()
 

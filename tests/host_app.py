@@ -128,6 +128,9 @@ def create_app() -> Flask:
     _break(app.config.get("HOST_FACTORY"))
     db.init_app(app)
     jobs.init_app(app, db)
+    if app.config.get("HOST_FACTORY") == "start" and process_role() == "job":
+        with app.app_context():
+            jobs.start("host.nothing", wait=False)
     return app
 
 
@@ -169,6 +172,7 @@ def _close_ack() -> None:
 
 FAULTS: dict[str, Callable[[], object]] = {
     "raise": _raise,
+    "start": lambda: None,  # once there is something to start it with
     "exit": lambda: sys.exit(7),
     "import": lambda: __import__("no_such_module_anywhere"),
     "hang": lambda: time.sleep(600),

@@ -122,12 +122,25 @@ def test_a_module_of_handlers_is_imported(tmp_path: Path, monkeypatch: pytest.Mo
     assert isinstance(lazily_imported_jobs, types.ModuleType)
 
 
-@pytest.mark.parametrize("budget", [0, -1, True, "3", float("nan")])
+@pytest.mark.parametrize("budget", [0, -1, True, "3", float("nan"), float("inf"), 1e18, 10**400])
 @pytest.mark.parametrize("name", ["run_budget", "queue_budget", "cancel_grace"])
 def test_a_bad_budget_is_refused_where_it_is_written(name: str, budget: Any) -> None:
     """Not when the first job runs."""
     with pytest.raises(ConfigError, match=name):
         JobRunner().handler("a.b", **{name: budget})
+
+
+@pytest.mark.parametrize("job_type", ["", "a/b", 7, lambda _: None])
+def test_a_bad_job_type_is_refused_where_it_is_written(job_type: Any) -> None:
+    """Also a function: the decorator without brackets would swallow it."""
+    with pytest.raises(ConfigError, match="job type"):
+        JobRunner().handler(job_type)
+
+
+def test_a_payload_that_cannot_be_called_is_refused_where_it_is_written() -> None:
+    """Not at every start, as if what was given to it were wrong."""
+    with pytest.raises(ConfigError, match="payload="):
+        JobRunner().handler("a.b", payload={})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("title", ["x" * 256, "a\0b", 7])

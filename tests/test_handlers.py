@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from flask_jobrunner import JobRunner
 from flask_jobrunner.handlers import Handler, HandlerRegistry
 from flask_jobrunner.model.errors import ConfigError, HandlerError, UnknownJobType
 from flask_jobrunner.model.statuses import Reason
@@ -195,3 +196,10 @@ def test_a_configured_path_beside_another_decorated_handler_is_a_mistake() -> No
 
     with pytest.raises(ConfigError, match=r"build.*shop\.jobs:build"):
         app.find("a.b")
+
+
+def test_a_decorator_without_a_job_type_says_what_it_lacks() -> None:
+    jobs: Any = JobRunner()
+
+    with pytest.raises(ConfigError, match=r"not @jobs\.handler over build\."):
+        jobs.handler(build)

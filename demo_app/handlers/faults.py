@@ -63,7 +63,7 @@ def stubborn(ctx: JobContext) -> str:
 @jobs.handler("demo.noisy", title="Noisy job")
 def noisy(ctx: JobContext) -> dict[str, Any]:
     """Write in every way a program can; each line is found in the log of this job."""
-    ways = (_python, _logging, _warnings, _c_library, _child_program, _awkward)
+    ways = (_python, _logging, _warnings, _c_library, _child_program, _bars, _awkward)
     for number, way in enumerate(ways, start=1):
         ctx.set_step(way.__name__.strip("_"), way.__doc__ or "", number, len(ways))
         way(ctx)
@@ -103,10 +103,21 @@ def _c_library(_: JobContext) -> None:
     library.fflush(None)
 
 
-def _child_program(_: JobContext) -> None:
-    """another program"""
+def _child_program(ctx: JobContext) -> None:
+    """other programs"""
     script = "echo a line of another program; echo and one of its error output >&2"
     subprocess.run(["sh", "-c", script], check=True)
+    ctx.run(["sh", "-c", "echo a line of a program that ctx.run has started"])
+
+
+def _bars(_: JobContext) -> None:
+    """progress bars"""
+    for done in range(0, 101, 4):
+        full = done // 4
+        bar = "\u2588" * full + "\u2591" * (25 - full)
+        print(f"\r\033[32m{bar}\033[0m {done:3} %", end="", flush=True)
+        time.sleep(0.08)
+    print()
 
 
 def _awkward(_: JobContext) -> None:
@@ -115,7 +126,4 @@ def _awkward(_: JobContext) -> None:
     print("<script>alert('this is text')</script> & <b>so is this</b>")
     print("connecting to postgresql://app:hunter2@db.example/shop")
     print("grüße, 你好, \N{SNOWMAN}, a NUL: [\0]")
-    for percent in (10, 60, 100):
-        print(f"\rdownloading {percent} %", end="")
-    print()
     print("a long line: " + "0123456789 " * 2000)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from flask_jobrunner.model.errors import LockBusy, UncommittedChanges
+from flask_jobrunner.model.errors import ConfigError, LockBusy, UncommittedChanges
 from flask_jobrunner.model.records import Job, NewJob
 from flask_jobrunner.recovery.settle import holder_settled
 from flask_jobrunner.repositories.host_session import join, on_root_commit
@@ -55,6 +55,21 @@ def join_or_holder(
             on_root_commit(session, functools.partial(committed, job_id))
             return runtime.jobs.in_transaction(connection, job_id)
     raise _too_fast(new)
+
+
+def holder_while_building(runtime: Runtime, new: NewJob) -> Job:
+    """The job that holds the lock key; a new one would never end to be made.
+
+    Raises `ConfigError` where nobody holds it: a job's process builds the application, which would
+    ask for the next job, whose process builds the application.
+    """
+    holder = holder_settled(runtime, new.lock_key) if new.lock_key else None
+    if holder is None:
+        raise ConfigError(
+            "Building the application asks for a job, and a job's process builds the application: "
+            "that would never end. Ask elsewhere, or only where process_role() is 'web'."
+        )
+    return holder
 
 
 def _holder_seen_by(runtime: Runtime, connection: Any, lock_key: str) -> Job | None:

@@ -6,11 +6,18 @@ import functools
 from datetime import datetime
 from typing import Any
 
+from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.results import EnqueueResult
-from flask_jobrunner.runtime import Runtime
+from flask_jobrunner.runtime import Runtime, is_building
 from flask_jobrunner.signals import job_created, send
 
-from .add import add_or_holder, held_by, join_or_holder, refuse_uncommitted
+from .add import (
+    add_or_holder,
+    held_by,
+    holder_while_building,
+    join_or_holder,
+    refuse_uncommitted,
+)
 from .prepare import check_can_be_seen, prepare
 
 
@@ -43,6 +50,8 @@ def enqueue(
         not_before=not_before,
     )
     check_can_be_seen(runtime)
+    if is_building():
+        return _already_active(holder_while_building(runtime, new))
     if session is not None:
         # Reads only: on SQLite, the session may hold the one write lock that there is.
         runtime.meta.check()
@@ -52,10 +61,14 @@ def enqueue(
         runtime.meta.ensure()
         job = add_or_holder(runtime, new)
     if job.uuid != new.uuid:
-        return EnqueueResult(status="already_active", job=job, message=held_by(job))
+        return _already_active(job)
     if session is None:
         send(job_created, runtime.app, job=job)
     return EnqueueResult(status="queued", job=job)
+
+
+def _already_active(holder: Job) -> EnqueueResult:
+    return EnqueueResult(status="already_active", job=holder, message=held_by(holder))
 
 
 def _committed(runtime: Runtime, job_id: int) -> None:

@@ -144,7 +144,7 @@ def wait_for(
         if job is None:
             raise JobNotFound(f"There is no job {ref}.")
         left = until - monotonic()
-        if job.is_terminal or left <= 0:
+        if job.is_terminal or not left > 0:  # NaN is no time at all, and not for ever
             return job
         pause(min(step, left))
         step = min(step * 1.5, 1.0)

@@ -56,7 +56,8 @@ class LaunchHandle:
         child ended, or its shim did, before a claim was heard of. `waiting`: neither is known.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._claimed or self._ended, max(0.0, seconds))
+            longest = min(max(0.0, seconds), threading.TIMEOUT_MAX)
+            self._changed.wait_for(lambda: self._claimed or self._ended, longest)
             if self._claimed:
                 return "claimed"
             if self.refusal is not None:

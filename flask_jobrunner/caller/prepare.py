@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +12,7 @@ from flask_jobrunner.handlers import Handler
 from flask_jobrunner.model.errors import ConfigError, InvalidPayload
 from flask_jobrunner.model.records import NewJob
 from flask_jobrunner.model.statuses import ClaimMode
+from flask_jobrunner.protocol.checks import is_seconds
 from flask_jobrunner.protocol.encoding import (
     NotEncodable,
     clean_text,
@@ -154,8 +154,7 @@ def check_actor(runtime: Runtime, actor: object) -> str | None:
 
 def check_wait(wait: object) -> None:
     """`wait` of a start: True, False, or a number of seconds."""
-    good = isinstance(wait, (bool, int, float)) and math.isfinite(wait) and wait >= 0
-    if not good:
+    if not (isinstance(wait, bool) or is_seconds(wait)):
         raise InvalidPayload(
             f"wait must be True, False or a number of seconds; it is {safe_repr(wait, 80)}."
         )

@@ -132,7 +132,9 @@ def _refusal(runtime: Runtime, settled: OwnedJob, *, confirm_lost: bool) -> str 
         return "The job is lost: its process may still be working. Confirm that to run it again."
     if job.status in REQUEUEABLE or other_revision(runtime, settled):
         return None
-    return f"The job is {job.status}; only an ended job without a result can run again."
+    return (
+        f"The job is {job.status}; only one that failed, was cancelled or interrupted runs again."
+    )
 
 
 def _seconds(delay: object) -> float | None:

@@ -10,10 +10,16 @@ from flask_jobrunner.model.records import Job, NewJob
 from flask_jobrunner.model.results import StartResult
 from flask_jobrunner.protocol.envelope import hash_credential, new_credential
 from flask_jobrunner.repositories.jobs import MINT_GRACE
-from flask_jobrunner.runtime import Runtime
+from flask_jobrunner.runtime import Runtime, is_building
 from flask_jobrunner.signals import job_created, send
 
-from .add import add_or_holder, held_by, join_or_holder, refuse_uncommitted
+from .add import (
+    add_or_holder,
+    held_by,
+    holder_while_building,
+    join_or_holder,
+    refuse_uncommitted,
+)
 from .handover import Wait, launch_attempt
 from .prepare import check_can_launch, check_wait, prepare
 
@@ -51,6 +57,8 @@ def start(
         actor=actor,
     )
     check_can_launch(runtime)
+    if is_building():
+        return already_active(holder_while_building(runtime, new))
     if credential is None:
         # Reads only: on SQLite, the session may hold the one write lock that there is.
         runtime.meta.check()

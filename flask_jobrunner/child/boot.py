@@ -21,7 +21,7 @@ from flask_jobrunner.protocol.envelope import (
     EnvelopeError,
     load_envelope,
 )
-from flask_jobrunner.runtime import EXTENSION, Runtime
+from flask_jobrunner.runtime import EXTENSION, Runtime, building
 
 from .claim import Refused, take
 from .clean import Standing, make_clean
@@ -116,7 +116,8 @@ def read_line(control: PrivateFd, seconds: float) -> tuple[bytes, bytes]:
 
 def _build(load_app: Callable[[], Flask]) -> Runtime:
     try:
-        app = load_app()
+        with building():
+            app = load_app()
     except BaseException as error:  # noqa: BLE001 - a factory may also call sys.exit
         traceback.print_exc()
         mistake = isinstance(error, ConfigError)

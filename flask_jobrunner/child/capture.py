@@ -18,6 +18,7 @@ from contextlib import suppress
 from json import JSONDecoder, JSONEncoder
 
 from flask_jobrunner.model.records import NewLine
+from flask_jobrunner.protocol.encoding import clean_text
 from flask_jobrunner.protocol.output import OutputParser, dump_record, dump_step, new_nonce
 
 from .clean import Standing
@@ -105,7 +106,7 @@ class Capture:
 
     def logger_context(self, name: str) -> str:
         """The name of a logger as a line's context."""
-        return _encode({"logger": name[:200]})
+        return _encode({"logger": clean_text(name[:200])})
 
     def start(self, logbook: Logbook, call_writer: Callable[[], None]) -> None:
         """Begin to read into `logbook`; `call_writer` asks for a `collect` soon."""

@@ -177,9 +177,9 @@ class JobContext:
         """Name what is done now: step `index` of `total`. Lines from here on belong to it."""
         if self._is_late() or not self._process.is_here():
             return
-        step_key = _short(key, STEP_KEY_CHARS) or None
+        step_key = self._short(key, STEP_KEY_CHARS) or None
         with self._lock:
-            self._step_label = _short(label, STEP_LABEL_CHARS) if label is not None else None
+            self._step_label = self._short(label, STEP_LABEL_CHARS) if label is not None else None
             self._publish(
                 replace(
                     self._progress,
@@ -205,8 +205,10 @@ class JobContext:
         with self._lock:
             shown = self._progress.step_label
             if label is not None:
-                parts = [part for part in (self._step_label, str(label)) if part]
-                shown = _short(": ".join(parts), STEP_LABEL_CHARS)
+                # Hidden one by one: "Change the password" and "rows" are no secret together.
+                named = self._short(label, STEP_LABEL_CHARS)
+                parts = [part for part in (self._step_label, named) if part]
+                shown = ": ".join(parts)[:STEP_LABEL_CHARS]
             done_now = min(count, goal) if goal is not None else count
             self._publish(replace(self._progress, done=done_now, total=goal, step_label=shown))
 
@@ -225,6 +227,11 @@ class JobContext:
             self.raise_if_cancelled()
             yield item
             self.progress(done, goal, label)
+
+    def _short(self, text: object, limit: int) -> str:
+        """A key or label as it is shown: one short line, which hides secrets as the log does."""
+        start = self._mask(clean_text(_as_text(text)[: limit * 4]))
+        return " ".join(start.split())[:limit]
 
     def _publish(self, progress: Progress) -> None:
         self._progress = progress
@@ -324,10 +331,6 @@ def _as_text(message: object) -> str:
 
 def _without_last_break(text: object) -> str:
     return _as_text(text).removesuffix("\n").removesuffix("\r")
-
-
-def _short(text: object, limit: int) -> str:
-    return " ".join(clean_text(_as_text(text)[: limit * 4]).split())[:limit]
 
 
 def _clamped(number: object, highest: int) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Protocol
 
 from flask_jobrunner.model.errors import DatabaseAway, LockBusy
@@ -22,7 +23,8 @@ from flask_jobrunner.model.records import (
     Progress,
 )
 from flask_jobrunner.model.statuses import STOP_REASONS, StopReason
-from flask_jobrunner.protocol.encoding import clip_bytes
+from flask_jobrunner.protocol.encoding import clip_bytes, spell_out
+from flask_jobrunner.repositories.faults import untranslatable
 
 from .logbook import Logbook
 from .steady import Alarm, Clock, Worker
@@ -224,7 +226,7 @@ class Lease:
             except BaseException as error:  # noqa: BLE001 - a dead writer would cost the job
                 self._failed(error)
                 # Not busy, not away, twice: the database refuses these very lines, for ever.
-                if self._failures >= 2:
+                if not self._spelled_out(error) and self._failures >= 2:
                     self._give_up_batch(error)
             self._last_write = self._clock.monotonic()
 
@@ -276,6 +278,10 @@ class Lease:
         self._failures += 1
         self._next_try = self._clock.monotonic() + min(_RETRY_PAUSE * self._failures, 2.0)
 
+    def _spelled_out(self, error: BaseException) -> bool:
+        """Whether other characters may help: those that the database's encoding does not have."""
+        return untranslatable(error) and self._logbook.spell_out()
+
     def _give_up_batch(self, error: BaseException) -> None:
         if self._logbook.unsettled:
             count = len(self._logbook.batch())
@@ -308,8 +314,12 @@ class Lease:
                 if self._clock.monotonic() >= give_up:
                     raise
             except Exception as error:  # noqa: BLE001 - raised again when nothing helps
-                refusals += 1
-                outcome = self._without_what_is_refused(outcome, error, refusals)
+                spelled = _spelled(outcome) if untranslatable(error) else outcome
+                if self._spelled_out(error) or spelled != outcome:
+                    outcome = spelled
+                else:
+                    refusals += 1
+                    outcome = self._without_what_is_refused(outcome, error, refusals)
             wait(_RETRY_PAUSE)
         return None
 
@@ -322,7 +332,8 @@ class Lease:
         self._finishing = True
         # From here on the very same lines and place are sent each time: that is how a last write
         # whose commit broke is recognised.
-        self._last_progress = self._logbook.take_progress() or self._last_progress
+        latest = self._logbook.take_progress() or self._last_progress
+        self._last_progress = self._logbook.storable(latest)
         job = self._endings.finish(
             self._fence,
             outcome,
@@ -357,6 +368,15 @@ class Lease:
             error_class=outcome.error_class,
             error_message=clip_bytes(message, 1000).encode("ascii", "replace").decode(),
         )
+
+
+def _spelled(outcome: Outcome) -> Outcome:
+    return replace(
+        outcome,
+        error_class=spell_out(outcome.error_class, 255),
+        error_message=spell_out(outcome.error_message, 60_000),
+        traceback=spell_out(outcome.traceback, 64 << 10),
+    )
 
 
 def _told(error: BaseException) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from flask_jobrunner.model.records import NewLine, Progress
 from flask_jobrunner.model.words import size
+from flask_jobrunner.protocol.encoding import spell_out
 
 from .steady import Alarm, Clock
 
@@ -38,6 +40,13 @@ def _text(lines: Sequence[NewLine]) -> int:
     length = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     contexts = sum([len(line.context_json) for line in lines if line.context_json])
     return length + contexts + LINE_BYTES * len(lines)
+
+
+def _spelled(line: NewLine) -> NewLine:
+    if line.message.isascii() and (line.step_key or "").isascii():
+        return line
+    message = spell_out(line.message, 4 * len(line.message) + 12) or ""
+    return line._replace(message=message, step_key=spell_out(line.step_key, 128))
 
 
 class Logbook:
@@ -75,6 +84,7 @@ class Logbook:
         """Lines that came faster than the database took them."""
         self.left_out = 0
         """Lines beyond the limit."""
+        self._ascii = False
         self._progress: Progress | None = None
         self._progress_waits = False
 
@@ -199,6 +209,8 @@ class Logbook:
                 self._batch.append(line)
                 self._dropped_here = 0
             self._take_waiting()
+        if self._ascii:
+            self._batch = [_spelled(line) for line in self._batch]
         return self._batch
 
     def _take_waiting(self) -> None:
@@ -229,12 +241,25 @@ class Logbook:
         """Give up a batch that the database refuses: `line` says so in its place."""
         self._batch = [line]
 
+    def spell_out(self) -> bool:
+        """From here on everything in ASCII; False where that is so already."""
+        self._ascii, before = True, self._ascii
+        self._batch = [_spelled(line) for line in self._batch]
+        return not before
+
     def take_progress(self) -> Progress | None:
         """The newest progress if it has not been written."""
         if not self._progress_waits:
             return None
         self._progress_waits = False
-        return self._progress
+        return self.storable(self._progress)
+
+    def storable(self, progress: Progress | None) -> Progress | None:
+        """A progress in characters that the database has."""
+        if progress is None or not self._ascii:
+            return progress
+        key, label = spell_out(progress.step_key, 128), spell_out(progress.step_label, 255)
+        return replace(progress, step_key=key, step_label=label)
 
     def progress_not_written(self) -> None:
         """It has to be sent again."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 
 import click
@@ -13,7 +12,7 @@ from flask_jobrunner.model.records import LogLine
 from flask_jobrunner.runtime import Runtime
 
 from .common import masked
-from .output import echo, echo_json_line, safe
+from .output import echo, echo_json_line, on_terminal, safe
 
 _LEVEL_COLOURS = {"debug": "bright_black", "warning": "yellow", "error": "red", "critical": "red"}
 
@@ -33,7 +32,7 @@ def text_printer(
     A heading says where an attempt other than `attempt` begins.
     """
     zone = runtime.config.timezone
-    colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    colours = on_terminal() and not os.environ.get("NO_COLOR")
     current = attempt
 
     def show(line: LogLine) -> None:

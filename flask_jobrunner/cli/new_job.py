@@ -51,7 +51,9 @@ def read_payload(source: str | None) -> Any:
 
 def _payload_text(source: str) -> tuple[str, str]:
     if source == "-":
-        data, where = sys.stdin.buffer.read(PAYLOAD_INPUT_MAX + 1), "on standard input"
+        # None where it was closed: the same as an empty one.
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read(PAYLOAD_INPUT_MAX + 1)
+        where = "on standard input"
     elif source.startswith("@"):
         where = f"in {source[1:]}"
         try:

@@ -87,9 +87,14 @@ def status_word(status: str) -> str:
     return click.style(status, fg=STATUS_COLOURS.get(status))
 
 
+def on_terminal() -> bool:
+    """Whether standard output is a terminal; there may be none, as under some timers."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def terminal_width() -> int | None:
     """The columns of the terminal that standard output is; None where it is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if on_terminal() else None
 
 
 def width_of(text: str) -> int:

@@ -17,7 +17,7 @@ from flask_jobrunner.protocol.report import (
     ReportError,
     parse_report,
 )
-from flask_jobrunner.runtime import current_runtime, set_process_role
+from flask_jobrunner.runtime import building, current_runtime, set_process_role
 
 from .group import fail
 
@@ -67,10 +67,14 @@ def settle(context: click.Context, job: str) -> None:
             "jobs whose processes are gone, use `flask jobs sweep`.",
             ExitCode.USAGE,
         )
+    # It is no server either: a factory leaves out here what it leaves out for jobs.
+    set_process_role("job")
     report = _read_report(job)
     from flask_jobrunner.recovery.settle import settle_report
 
-    with context.ensure_object(ScriptInfo).load_app().app_context():
+    with building():
+        app = context.ensure_object(ScriptInfo).load_app()
+    with app.app_context():
         if not settle_report(current_runtime(), report):
             fail("The report could not be recorded; try again.", ExitCode.FAILED)
 

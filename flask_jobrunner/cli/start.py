@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 from flask.cli import with_appcontext
 
@@ -13,7 +11,7 @@ from flask_jobrunner.model.statuses import ExitCode
 
 from .common import acting, json_option, masked, ready_runtime, subcommand, wait_option
 from .new_job import new_job_options, read_payload
-from .output import echo, echo_json, one_line, remark, safe
+from .output import echo, echo_json, on_terminal, one_line, remark, safe
 from .watch import watch
 
 
@@ -69,5 +67,5 @@ def _tell(context: click.Context, result: StartResult) -> None:
     echo(f"{word} {one_line(job.job_type)}: job {job.uuid} (id {job.id}).")
     if result.status == "launching":
         remark("Its process has not taken the job yet; it may still fail to.")
-    if sys.stdout.isatty() and context.params["wait"] is None:
+    if on_terminal() and context.params["wait"] is None:
         remark(f"Follow it with: {subcommand(context, f'logs -f {job.id}')}")

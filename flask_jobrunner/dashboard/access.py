@@ -43,6 +43,7 @@ class NotAllowed(Forbidden):
 
     def __init__(self, action: str) -> None:
         super().__init__(description=f"You may not {ACTION_WORDS.get(action, action)}.")
+        self.action = action
 
 
 def admit() -> None:

@@ -137,6 +137,8 @@ _CONTROLS = {
     **{code: chr(0x2400 + code) for code in range(32) if code not in (9, 10)},
     0x7F: "\u2421",
     **dict.fromkeys(range(0x80, 0xA0), "\ufffd"),
+    # JSON can name halves of a pair, which no page can be encoded with.
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
     # Directional overrides could show a line as something that it does not say.
     **{code: f"\u27e8U+{code:04X}\u27e9" for code in range(0x202A, 0x202F)},
     **{code: f"\u27e8U+{code:04X}\u27e9" for code in range(0x2066, 0x206A)},

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flask import Response, current_app, make_response, request, url_for
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
-from flask_jobrunner.model.errors import DatabaseAway
+from flask_jobrunner.model.errors import DatabaseAway, DatabaseFull
 from flask_jobrunner.model.records import Job
+from flask_jobrunner.runtime import current_runtime
 
-from .access import AUTHORIZE_EXAMPLE, NotConfigured
+from .access import AUTHORIZE_EXAMPLE, NotAllowed, NotConfigured
 from .csrf import CrossOrigin
 from .rendering import FRAGMENT_HEADER, page
 
@@ -85,11 +87,19 @@ def _describe(error: HTTPException) -> Problem:
             url=url,
         )
     titles = {400: "This address is not right", 403: "You may not do this"}
-    return Problem(
+    problem = Problem(
         title=titles.get(error.code or 0, error.name),
         texts=[error.description or "", *_advice(error.code)],
         url=url,
     )
+    if isinstance(error, NotAllowed) and error.action == "view_list":
+        # The list would refuse again.
+        return _leading_out(problem)
+    return problem
+
+
+def _leading_out(problem: Problem) -> Problem:
+    return replace(problem, url=f"{request.script_root}/", link=f"Back to {current_app.name}")
 
 
 def _advice(code: int | None) -> list[str]:
@@ -99,8 +109,11 @@ def _advice(code: int | None) -> list[str]:
 
 
 def _database(error: Exception) -> Problem:
-    away = isinstance(error, DatabaseAway)
-    reason = "It cannot be reached right now." if away else "Others keep it locked right now."
+    reason = "Others keep it locked right now."
+    if isinstance(error, DatabaseFull):
+        reason = "It takes no writes right now: its disk is full, or it is read-only."
+    elif isinstance(error, DatabaseAway):
+        reason = "It cannot be reached right now."
     return Problem(
         title="The database does not answer",
         texts=[f"{reason} Nothing was changed, and jobs that run go on.", "Try again in a moment."],
@@ -111,12 +124,21 @@ def _database(error: Exception) -> Problem:
 
 def _not_configured(error: NotConfigured) -> Any:
     if not current_app.debug:
+        # A visitor learns nothing from it, so the log is where the developer does. Once: anybody
+        # can ask for the page as often as he likes.
+        runtime = current_runtime()
+        if not runtime.told_closed:
+            runtime.told_closed = True
+            logging.getLogger("flask_jobrunner").warning(
+                "The jobs dashboard answers 403 to everybody: no @jobs.authorize says who may see "
+                "it. Add it to the application:\n%s",
+                AUTHORIZE_EXAMPLE,
+            )
         return error.get_response()
     problem = Problem(
         title="This dashboard is closed",
         texts=["The app has not said who may see it. Add this to it, with a rule of your own:"],
         code=AUTHORIZE_EXAMPLE,
-        url=f"{request.script_root}/",
-        link=f"Back to {current_app.name}",
+        url=url_for(".index"),
     )
-    return page("error.html", 403, problem=problem)
+    return page("error.html", 403, problem=_leading_out(problem))

@@ -103,7 +103,9 @@ def _segments(job: Job) -> list[str]:
     index, total = job.step_index, job.step_total
     if index is None or not total or not 1 < total <= SEGMENTS_MAX:
         return []
-    return ["now" if n == index else "done" if n < index else "" for n in range(1, total + 1)]
+    # The step that a job succeeded in is over as well.
+    done = index if job.status == "succeeded" else index - 1
+    return ["done" if n <= done else "now" if n == index else "" for n in range(1, total + 1)]
 
 
 def _pace(job: Job, done: int, total: int, now: datetime) -> str:

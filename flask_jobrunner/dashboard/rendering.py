@@ -105,6 +105,7 @@ def make_environment(app: Flask) -> Environment:
         keep_trailing_newline=False,
         undefined=StrictUndefined,
         autoescape=True,
+        finalize=_shown,
     )
     # An overlay shares these with the host, who must not find our filters among its own.
     environment.globals = dict(environment.globals)
@@ -118,6 +119,18 @@ def make_environment(app: Flask) -> Environment:
         "word": lambda status: STATUS_WORDS[status],
     }
     return environment
+
+
+def _shown(value: Any) -> Any:
+    """What an expression comes to: nothing that a job or a host wrote is obeyed by a browser.
+
+    Here, for all templates at once, since each place that had to think of it could forget it.
+    """
+    return formatting.visible(value) if isinstance(value, str) and not _is_html(value) else value
+
+
+def _is_html(value: str) -> bool:
+    return hasattr(value, "__html__")
 
 
 def asset(filename: str) -> str:

@@ -64,6 +64,10 @@ class DatabaseAway(JobRunnerError):
     """The database could not be reached, or the connection broke in the middle."""
 
 
+class DatabaseFull(DatabaseAway):
+    """It answers, but takes no writes: nothing was changed, and trying later may help."""
+
+
 class SchemaError(JobRunnerError):
     """Our tables are missing or of another version."""
 

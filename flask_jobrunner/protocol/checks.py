@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 
 from .encoding import clean_text
 
+SECONDS_MAX = 366 * 86400
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -18,7 +19,13 @@ def is_whole(value: object, low: int, high: int) -> bool:
 def is_seconds(value: object) -> bool:
     """A finite number that is not negative."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type,operator]
+    # Compared, because isfinite raises for a whole number that no float can hold.
+    return number and 0 <= value <= sys.float_info.max  # type: ignore[operator]
+
+
+def is_budget(value: object) -> bool:
+    """Seconds that a person may set: above 0, and few enough to be added to any clock."""
+    return is_seconds(value) and 0 < value <= SECONDS_MAX  # type: ignore[operator]
 
 
 def is_short(value: object, limit: int = 255) -> bool:

@@ -61,6 +61,11 @@ def split_chunks(text: str, limit: int) -> list[str]:
     return pieces
 
 
+def spell_out(text: str | None, limit: int) -> str | None:
+    """`text` in ASCII, other characters as escapes; at most `limit` of it."""
+    return None if text is None else text.encode("ascii", "backslashreplace").decode()[:limit]
+
+
 # Few levels, since containers that share others may hold more values than there are atoms.
 _shortened = reprlib.Repr()
 _shortened.maxlevel = 6

@@ -222,9 +222,10 @@ _KEY_BODY = re.compile(
     r"|\s*[A-Za-z0-9+/]{0,100}={0,2}\s*"
     r"|(?:Proc-Type|DEK-Info|Version|Comment): .{0,100}"
 )
-# A password may hold "@", and database URLs in the wild also "/"; a port is not a password.
+# A user may hold "@" (`admin@server` in some clouds), so may a password, and database URLs in the
+# wild also "/"; a port is not a password.
 _URL_PASSWORD = re.compile(
-    r"""(://[^\s/:@"'<>`]{0,256}+:)(?!\d{1,5}(?:[^\w@]|\Z))"""
+    r"""(://[^\s/:"'<>`]{0,256}+:)(?!\d{1,5}(?:[^\w@]|\Z))"""
     r"""(?:[^\s/"'<>`]{1,512}|[^\s@"'<>`]{1,512}+)@"""
 )
 _URL_TOKEN = re.compile(r"""(://)[^\s/:@"'<>`*]{16,512}+@""")

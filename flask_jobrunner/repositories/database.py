@@ -29,9 +29,15 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from flask_jobrunner.model.errors import DatabaseAway, JobRunnerError, LockBusy
+from flask_jobrunner.model.errors import (
+    DatabaseAway,
+    DatabaseFull,
+    JobRunnerError,
+    LockBusy,
+    SchemaError,
+)
 
-from .faults import classify
+from .faults import classify, missing_table
 from .tables import Tables
 
 T = TypeVar("T")
@@ -45,6 +51,7 @@ TRIES = 4
 IDLE_LIMIT = 30
 """Seconds after which a server ends a transaction of ours that does nothing, as when its process
 was stopped in the middle: its locks are given back."""
+MIGRATE = "run `flask db migrate` and `flask db upgrade` (or `db.create_all()`)"
 # Taken early, as a handler may replace them.
 _sleep, _monotonic = time.sleep, time.monotonic
 MISSING = object()
@@ -150,8 +157,10 @@ class Database:
         raise AssertionError("unreachable")
 
     def _fault(self, error: Exception) -> str:
-        """`retry` or `reconnect`; raises anything else again."""
+        """`retry`, `reconnect`, `full`; raises all else again, a missing table as `SchemaError`."""
         fault = classify(error)
+        if fault == "fatal" and missing_table(error):
+            raise SchemaError(f"The tables of flask_jobrunner are missing: {MIGRATE}.") from error
         if fault in ("fatal", "conflict"):
             raise error
         if fault == "reconnect":
@@ -172,6 +181,10 @@ def _given_up(fault: str, error: Exception) -> JobRunnerError:
     kind = type(getattr(error, "orig", error)).__name__
     if fault == "retry":
         return LockBusy(f"The database was locked by others for too long ({kind}).")
+    if fault == "full":
+        return DatabaseFull(
+            f"The database takes no writes: its disk is full, or it is read-only ({kind})."
+        )
     return DatabaseAway(f"The database could not be reached ({kind}).")
 
 

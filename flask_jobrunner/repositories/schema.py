@@ -19,15 +19,12 @@ from sqlalchemy import (
     inspect,
     select,
 )
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError
 
 from flask_jobrunner.model.errors import SchemaError
 
-from .database import Database
-from .faults import missing_table
+from .database import MIGRATE, Database
 from .tables import SCHEMA_VERSION
-
-_HINT = "run `flask db migrate` and `flask db upgrade` (or `db.create_all()`)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,19 +53,14 @@ class MetaRepository:
             if meta is not None and meta.schema_version != SCHEMA_VERSION:
                 raise SchemaError(
                     f"The tables of flask_jobrunner are version {meta.schema_version}, this code "
-                    f"needs version {SCHEMA_VERSION}: {_HINT}."
+                    f"needs version {SCHEMA_VERSION}: {MIGRATE}."
                 )
             self._meta = meta
         return self._meta
 
     def _read(self) -> Meta | None:
         meta = self._database.tables.meta
-        try:
-            rows = self._database.rows(select(meta.c.schema_version, meta.c.fingerprint))
-        except DBAPIError as error:
-            if missing_table(error):
-                raise SchemaError(f"The tables of flask_jobrunner are missing: {_HINT}.") from error
-            raise
+        rows = self._database.rows(select(meta.c.schema_version, meta.c.fingerprint))
         return Meta(**rows[0]) if rows else None
 
     def _make(self) -> Meta:

@@ -44,6 +44,7 @@ FAULTS = {
     "a command that ends": Fault(FAILED, LAUNCH, "exited 1", {"JOBRUNNER_COMMAND": ["false"]}),
     "no such app": Fault(FAILED, LAUNCH, "no_such_app", {"JOBRUNNER_APP": "no_such_app:create"}),
     "factory raises": Fault(FAILED, LAUNCH, "broken on purpose", {"HOST_FACTORY": "raise"}),
+    "factory starts a job": Fault(FAILED, LAUNCH, "would never end", {"HOST_FACTORY": "start"}),
     "import error": Fault(FAILED, LAUNCH, "no_such_module_anywhere", {"HOST_FACTORY": "import"}),
     "sys.exit": Fault(FAILED, LAUNCH, "SystemExit", {"HOST_FACTORY": "exit"}),
     "killed before the claim": Fault(FAILED, LAUNCH, "signal 9", {"HOST_FACTORY": "kill"}),

@@ -21,7 +21,7 @@ from flask_jobrunner import (
     job_created,
 )
 from flask_jobrunner.model.records import OwnedJob
-from flask_jobrunner.runtime import Runtime
+from flask_jobrunner.runtime import Runtime, building
 from tests.host_app import Entry, db
 
 
@@ -226,3 +226,15 @@ def test_a_job_of_another_revision_is_admitted_under_this_one(
     assert result.status == "queued"
     row = owned(host_app, old)
     assert (row.revision, row.job.attempt) == ("r2", 2)
+
+
+def test_a_factory_that_enqueues_does_not_multiply_jobs(host_jobs: JobRunner) -> None:
+    """Each job's process builds the application, and would put the next job into the queue."""
+    with building(), pytest.raises(ConfigError, match="would never end"):
+        host_jobs.enqueue("host.nothing")
+    assert host_jobs.find().jobs == ()
+
+    first = host_jobs.enqueue("host.nothing", lock_key="nightly").job
+    with building():
+        again = host_jobs.enqueue("host.nothing", lock_key="nightly")
+    assert (again.status, again.job) == ("already_active", first)

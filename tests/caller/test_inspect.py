@@ -255,7 +255,7 @@ def test_wait_ends_with_the_job_or_with_the_time(runtime: Runtime) -> None:
 
 def test_wait_for_no_time_looks_once(runtime: Runtime) -> None:
     clock = Clock()
-    for timeout in (0, -5):
+    for timeout in (0, -5, float("nan")):
         job = inspect.wait_for(
             runtime, queue(runtime).id, timeout, monotonic=clock, pause=clock.pause
         )

@@ -43,6 +43,11 @@ def test_a_launch_does_not_wait_for_the_child(launching: Launching) -> None:
     assert took < 1.5
 
 
+def test_the_longest_wait_is_one_that_a_clock_can_hold(launching: Launching) -> None:
+    """It raised after the job was committed and launched."""
+    assert launching.child("claim()").wait(1e300) == "claimed"
+
+
 def test_a_claim_not_heard_of_in_time_is_unknown(launching: Launching) -> None:
     handle = launching.child("forever()")
     started = time.monotonic()

@@ -66,6 +66,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"wait": -1}, "wait must be True, False or a number"),
     ({"wait": math.nan}, "wait must be"),
     ({"wait": math.inf}, "wait must be"),
+    ({"wait": 10**400}, "wait must be"),
     ({"wait": "10"}, "wait must be"),
     ({"wait": None}, "wait must be"),
 ]

@@ -86,6 +86,11 @@ def test_everything_written_becomes_lines(rig: Rig) -> None:
     eventually(lambda: rig.lines()[3:] == ["four"])
 
 
+def test_a_logger_of_any_name_can_be_shown(rig: Rig) -> None:
+    """Half of a pair comes from the name of a file, say, and would break every page with it."""
+    assert rig.capture.logger_context("a\0\udc80") == r'{"logger": "a\\u0000\\udc80"}'
+
+
 def test_a_step_is_told_on_both_streams(rig: Rig) -> None:
     rig.sink.set_step("load")
     os.write(rig.out_w, b"a\n")

@@ -14,6 +14,7 @@ from flask_jobrunner.child.steady import Clock, Owner, Worker
 from flask_jobrunner.model.errors import JobCancelled, OwnershipLost
 from flask_jobrunner.model.records import NewLine, Progress
 from flask_jobrunner.model.statuses import StopReason
+from flask_jobrunner.protocol.redact import mask_text
 from tests.child.fakes import a_claim
 from tests.helpers.waiting import eventually
 
@@ -178,6 +179,21 @@ def test_steps_are_clipped_and_clamped(rig: Rig) -> None:
     assert rig.now.step_key is None
     rig.ctx.set_step("x", "X", float("nan"), "2")
     assert (rig.now.step_index, rig.now.step_total) == (None, 2)
+
+
+def test_steps_and_labels_hide_secrets_as_the_log_does(rig: Rig) -> None:
+    rig.ctx.set_step("get-secret", "Fetching https://u:secret@x.test", 1, 2)
+    assert (rig.now.step_key, rig.sink.step_key) == ("get-******", "get-******")
+    assert rig.now.step_label == "Fetching https://u:******@x.test"
+    rig.ctx.progress(1, 2, "secret rows")
+    assert rig.now.step_label == "Fetching https://u:******@x.test: ****** rows"
+
+
+def test_a_step_and_a_label_make_no_secret_together(rig: Rig) -> None:
+    rig.ctx._mask = mask_text
+    rig.ctx.set_step("x", "Change the password", 1, 2)
+    rig.ctx.progress(1, 2, "rows")
+    assert rig.now.step_label == "Change the password: rows"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flask_jobrunner import JobRunner
-from flask_jobrunner.cli import start
+from flask_jobrunner.cli import new_job
 from tests.helpers.commands import Commands
 from tests.helpers.waiting import eventually
 from tests.host_acts import script
@@ -147,7 +147,7 @@ def test_input_that_is_no_text_or_too_much_is_a_usage_error(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_text = commands("start", "host.nothing", "--payload", "-", given=b'{"name": "\xff"}')
-    monkeypatch.setattr(start, "PAYLOAD_INPUT_MAX", 20)
+    monkeypatch.setattr(new_job, "PAYLOAD_INPUT_MAX", 20)
     too_much = commands("start", "host.nothing", "--payload", "-", given='{"name": "a b c d e f"}')
 
     assert (no_text.exit_code, too_much.exit_code) == (2, 2)

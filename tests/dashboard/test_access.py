@@ -96,6 +96,25 @@ def test_in_debug_mode_it_opens_on_the_developers_machine_with_a_banner(
     assert "Cancel job" in answer.text
 
 
+def test_the_log_says_once_why_the_dashboard_is_closed(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = make_host(authorize=None)
+
+    for _ in range(2):
+        assert b"authorize" not in host.get().data
+
+    assert [r.levelname for r in caplog.records if "@jobs.authorize" in r.message] == ["WARNING"]
+
+
+def test_whoever_may_not_see_the_list_is_not_sent_there_again(make_host: MakeHost) -> None:
+    main = make_host(authorize=allow()).get().text.partition("<main")[2]
+
+    assert "You may not see the list of jobs." in main
+    assert "Back to shop" in main
+    assert "To the list of jobs" not in main
+
+
 @pytest.mark.parametrize(
     ("environ", "headers"),
     [

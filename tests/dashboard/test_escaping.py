@@ -133,6 +133,24 @@ def test_the_text_is_shown_as_it_is(host: Host) -> None:
         assert html.escape(text) in body
 
 
+@pytest.mark.parametrize("status", ["failed", "cancel_requested"])
+def test_nothing_that_a_browser_obeys_or_swallows_gets_through(host: Host, status: str) -> None:
+    uuid = nasty_job(host, "a\x1b\x07\x85\u202e\u2066b", status)
+
+    for body in pages(host, uuid, status):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", body)
+
+
+def test_halves_of_a_pair_in_json_break_no_page(host: Host) -> None:
+    """No text of a row can hold one; what JSON spells can."""
+    half = {"\ud800": "\udc80"}
+    uuid = add_job(host.runtime, "failed", payload=half, result=half)
+    add_lines(host.runtime, uuid, [{"message": "x", "context": half}])
+
+    for path in (f"/{uuid}", f"/{uuid}/log", f"/{uuid}/_live?c=0&v=0&p=0"):
+        assert host.poll(f"/jobs{path}").status_code == 200
+
+
 def weaken(app: Flask) -> None:
     app.jinja_options = {
         "autoescape": False,

@@ -113,6 +113,16 @@ def test_a_succeeded_job_shows_its_result(host: Host) -> None:
     assert "Requeue job" not in text
 
 
+def test_a_succeeded_job_is_over_with_its_last_step(host: Host) -> None:
+    steps: dict[str, Any] = {"current_step_key": "bake", "step_index": 2, "step_total": 2}
+
+    over = host.get(f"/{add_job(host.runtime, 'succeeded', **steps)}").text
+    still = host.get(f"/{add_job(host.runtime, 'running', **steps)}").text
+
+    assert (over.count('<li class="jr-done">'), over.count('<li class="jr-now">')) == (2, 0)
+    assert (still.count('<li class="jr-done">'), still.count('<li class="jr-now">')) == (1, 1)
+
+
 @pytest.mark.parametrize("value", [0, False, "", [], {}, "text", 3.5, None])
 def test_any_json_value_is_a_result(host: Host, value: Any) -> None:
     uuid = add_job(host.runtime, "succeeded")

@@ -27,6 +27,9 @@ def running_demo(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Pop
     try:
         yield process, process.stdout.readline().strip()
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()  # so that it ends its supervisor
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
         process.stdout.close()

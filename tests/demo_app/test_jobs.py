@@ -136,6 +136,8 @@ def test_the_noisy_job_is_heard_in_all_its_ways(client: FlaskClient) -> None:
         ("warning", "", "a record of level WARNING"),
         ("info", "stdout", "printf of the C library, 1 of 1"),
         ("info", "stderr", "and one of its error output"),
+        ("info", "stdout", "a line of a program that ctx.run has started"),
+        ("info", "stdout", f"\033[32m{25 * chr(0x2588)}\033[0m 100 %"),
         ("info", "stdout", "connecting to postgresql://app:********@db.example/shop"),
     ):
         assert lines.count(line) == 1, (line, lines)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,29 @@ def test_the_demo_prints_one_address_and_leaves_nothing_behind(tmp_path: Path) -
     assert process.returncode == 0
     assert rest == "Stopping the jobs that still run; Ctrl-C leaves them to themselves.\n"
     assert_no_process_left(str(tmp_path), timeout=10)
+
+
+def test_a_supervisor_beside_the_server_runs_what_waits(tmp_path: Path) -> None:
+    with running_demo(tmp_path, "--port", "0") as (process, address):
+        queue = urllib.request.Request(f"{address}queue", data=b"")
+        with urllib.request.urlopen(queue, timeout=30) as page:
+            assert page.url == f"{address}jobs/"
+        eventually(lambda: len(told(tmp_path, "ended")) == 5, timeout=90)
+        with urllib.request.urlopen(f"{address}jobs/supervisors", timeout=10) as page:
+            assert b"of 2 used" in page.read()
+        process.send_signal(signal.SIGHUP)
+        eventually(lambda: process.poll() is not None, timeout=40, message="the demo has ended")
+    assert_no_process_left(str(tmp_path), timeout=10)
+    assert {line["status"] for line in told(tmp_path, "ended")} == {"succeeded"}
+    started = [line["id"] for line in told(tmp_path, "started")]
+    assert started[0] == max(started)
+    assert told(tmp_path, "stopped")
+
+
+def told(folder: Path, event: str) -> list[dict[str, Any]]:
+    """What the log of the demo's supervisor says of such an event."""
+    log = [json.loads(line) for line in (folder / "supervisor.log").read_text().splitlines()]
+    return [line for line in log if line["event"] == event]
 
 
 def test_a_port_that_is_asked_for_and_taken_is_said(tmp_path: Path) -> None:

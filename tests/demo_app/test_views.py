@@ -73,12 +73,23 @@ def test_the_front_page_has_a_button_for_each_job(client: FlaskClient) -> None:
         "/import",
         "/import/sample",
         "/run/smoke",
+        "/queue",
         *map("/run/{}".format, views.SIMPLE_JOBS),
     ):
         assert f'action="{path}"' in page.text
     assert 'href="/jobs/"' in page.text
     assert "No jobs yet" in page.text
     assert not {"<script", "style="} & set(page.text.split())
+
+
+def test_jobs_are_put_in_the_queue(app: Flask, client: FlaskClient) -> None:
+    answer = client.post("/queue")
+
+    assert (answer.status_code, answer.location) == (303, "/jobs/")
+    with app.app_context():
+        waiting = jobs.find(status="queued").jobs
+    assert len(waiting) == views.QUEUED_AT_ONCE
+    assert [job.priority for job in reversed(waiting)] == [0, 0, 0, 0, 1]
 
 
 def test_pages_may_not_run_what_is_not_theirs(client: FlaskClient) -> None:

@@ -61,10 +61,15 @@ class Commands:
         *arguments: object,
         given: bytes = b"",
         environ: Mapping[str, str] = MappingProxyType({}),
+        closed: str = "",
     ) -> Answer:
-        """Run in a process of its own; `environ` is added to its environment."""
+        """Run in a process of its own; `environ` is added to its environment.
+
+        `closed` are a shell's words for what it begins without, such as `>&-`.
+        """
+        shell = ["sh", "-c", f'exec "$@" {closed}', "sh"] if closed else []
         done = subprocess.run(
-            self.environment.command("jobs", *map(str, arguments)),
+            [*shell, *self.environment.command("jobs", *map(str, arguments))],
             input=given,
             capture_output=True,
             env={**os.environ, **environ},

@@ -84,6 +84,7 @@ WRONG: dict[str, bytes] = {
     "NaN": dump_envelope(GOOD).replace(b"30.0", b"NaN"),
     "infinity": dump_envelope(GOOD).replace(b"30.0", b"Infinity"),
     "beyond a float": dump_envelope(GOOD).replace(b"30.0", b"1e400"),
+    "a whole number beyond a float": line(claim_window=10**400),
     "duplicate key": dump_envelope(GOOD).replace(b"{", b'{"v":1,', 1),
     "unknown key": line(more=1),
     "missing key": line(lease=...),

@@ -20,6 +20,7 @@ from flask_jobrunner.protocol.redact import (
 HIDDEN = [
     ("postgresql://shop:s3cret@db/shop", "postgresql://shop:********@db/shop"),
     ("redis://:s3cret@cache:6379/0", "redis://:********@cache:6379/0"),
+    ("mysql://admin@srv:s3cret@srv.test/x", "mysql://admin@srv:********@srv.test/x"),
     ("mysql://u:s3@cret@db/x", "mysql://u:********@db/x"),
     ("mysql://u:s3/cret@db/x", "mysql://u:********@db/x"),
     ("https://0123456789abcdef0123@sentry.test/1", "https://********@sentry.test/1"),

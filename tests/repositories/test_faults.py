@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, PendingRollbackError
 
-from flask_jobrunner.model.errors import DatabaseAway, LockBusy
+from flask_jobrunner.model.errors import DatabaseAway, DatabaseFull, LockBusy
+from flask_jobrunner.model.records import Outcome
 from flask_jobrunner.repositories import database as module
 from flask_jobrunner.repositories.faults import classify, missing_table
 from tests.helpers.stores import (
@@ -56,16 +57,16 @@ CLASSES: list[tuple[Exception, str]] = [
     (pg.ConnectionTimeout("connection timeout expired"), "reconnect"),
     (psycopg.InterfaceError("the connection is closed"), "reconnect"),
     (psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes"), "fatal"),
-    *((pgcode(state), "fatal") for state in ("53100", "22001", "22003", "42P01", "42703", "23514")),
+    *((pgcode(state), "fatal") for state in ("22001", "22003", "42P01", "42703", "23514")),
     *((mysql(number), "retry") for number in (1213, 1205, 1020, 1969)),
     *((mysql(number), "reconnect") for number in (2003, 2006, 2013, 1040, 1053, 1927, 1290)),
-    *((mysql(number), "fatal") for number in (1406, 4025, 3819, 1114, 1146, 1064, 1366)),
+    *((mysql(number), "fatal") for number in (1406, 4025, 3819, 1146, 1064, 1366)),
     *((sqlite(name), "retry") for name in ("SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_LOCKED")),
     *((sqlite(name), "reconnect") for name in ("SQLITE_IOERR_READ", "SQLITE_CANTOPEN")),
-    *(
-        (sqlite(name), "fatal")
-        for name in ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CORRUPT", "SQLITE_NOTADB")
-    ),
+    *((sqlite(name), "fatal") for name in ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_TOOBIG")),
+    (pgcode("53100"), "full"),
+    *((mysql(number), "full") for number in (1021, 1114)),
+    *((sqlite(name), "full") for name in ("SQLITE_FULL", "SQLITE_READONLY_DBMOVED")),
     # What sqlite3 itself raises has no name, and says nothing about the connection.
     (sqlite3.OperationalError("Could not decode to UTF-8 column 'title'"), "fatal"),
     (sqlite3.ProgrammingError("Cannot operate on a closed database."), "fatal"),
@@ -317,11 +318,28 @@ def test_a_fault_in_the_second_statement_leaves_no_half_unit(store: Store, drive
     assert messages(store, won.fence.job_id) == [(1, "a")]
 
 
-def test_what_is_no_conflict_is_raised_at_once(store: Store, driver: Driver) -> None:
-    fatal = {
+def test_a_full_disk_is_told_as_one_that_may_be_tried_later(store: Store, driver: Driver) -> None:
+    """Whoever tries the last write of a job again for long enough then keeps its result."""
+    won = claim(store)
+    full = {
         "sqlite": lambda: sqlite("SQLITE_FULL"),
         "postgresql": lambda: pgcode("53100"),
         "mariadb": lambda: mysql(1114),
+    }[store.kind]
+    driver.raises("INSERT", full, times=5)
+    with pytest.raises(DatabaseFull, match="disk is full"):
+        store.endings.finish(won.fence, Outcome(status="succeeded", result_json="1"))
+    driver._errors.clear()
+    done = store.endings.finish(won.fence, Outcome(status="succeeded", result_json="1"))
+    assert done is not None
+    assert (done.job.status, done.result_json) == ("succeeded", "1")
+
+
+def test_what_is_no_conflict_is_raised_at_once(store: Store, driver: Driver) -> None:
+    fatal = {
+        "sqlite": lambda: sqlite("SQLITE_TOOBIG"),
+        "postgresql": lambda: pgcode("22001"),
+        "mariadb": lambda: mysql(1406),
     }[store.kind]
     driver.raises("INSERT", fatal, times=5)
     with pytest.raises(DBAPIError):

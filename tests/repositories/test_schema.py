@@ -46,6 +46,15 @@ def test_missing_tables_are_named_with_what_to_do(database_url: str) -> None:
     assert "table jobrun_jobs is missing" in store.meta.differences()
 
 
+def test_whoever_reads_or_writes_without_tables_is_told_the_same(database_url: str) -> None:
+    store = open_store(database_url)
+    table = store.database.tables.jobs
+    with pytest.raises(SchemaError, match="missing: run `flask db migrate`"):
+        store.database.rows(sa.select(table.c.id))
+    with pytest.raises(SchemaError, match="missing: run `flask db migrate`"):
+        store.database.run(lambda connection: connection.execute(sa.delete(table)))
+
+
 def test_a_complete_schema_has_no_differences(store: Store) -> None:
     assert store.meta.differences() == []
 

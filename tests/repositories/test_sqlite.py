@@ -11,13 +11,17 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from flask_jobrunner.model.errors import DatabaseFull
 from flask_jobrunner.repositories.database import Database
 from flask_jobrunner.repositories.listing import JobFilter
 from tests.helpers.stores import (
     Store,
     change,
+    claim,
     host_engine,
+    lines,
     make_tables,
+    messages,
     open_store,
     queue,
     row,
@@ -56,6 +60,22 @@ def test_a_write_unit_that_reads_first_never_meets_a_stale_snapshot(sqlite_store
         list(threads.map(work, range(4)))
     assert errors == []
     assert row(sqlite_store, job.id)["log_bytes"] == 60
+
+
+def test_a_file_that_may_not_grow_keeps_its_lines_waiting(sqlite_store: Store) -> None:
+    """The library's own answer to a full disk; nothing is lost once there is room."""
+    won, limit = claim(sqlite_store), ["1"]
+    engine = sqlite_store.database.engine
+    sa.event.listen(
+        engine, "connect", lambda raw, _: raw.execute(f"PRAGMA max_page_count = {limit[0]}")
+    )
+    written = lines(*("x" * 16_000 for _ in range(20)))
+    with pytest.raises(DatabaseFull):
+        sqlite_store.ownership.beat(won.fence, lines=written, last_seq=0)
+    limit[0] = "1000000"
+    engine.dispose()
+    assert sqlite_store.ownership.beat(won.fence, lines=written, last_seq=0) is not None
+    assert len(messages(sqlite_store, won.fence.job_id)) == 20
 
 
 def test_readers_go_on_beside_a_writer_and_a_writer_beside_readers(sqlite_store: Store) -> None:
