@@ -6,4 +6,6 @@ from gevent import monkey
 
 monkey.patch_all()
 
-from tests.deploying.served import create_app as create_app  # noqa: E402 - that is the point
+from tests.deploying.served import create_app  # noqa: E402 - that is the point
+
+__all__ = ["create_app"]
