@@ -11,7 +11,7 @@ LOWEST_PYTHON ?= $(shell python3.11 -c pass 2> /dev/null && echo python3.11 || e
 PYTEST  := -m pytest -n $(WORKERS)
 # A job's tests and the page's, but not the wheel's: those have a target of their own.
 TESTS   := tests --ignore=tests/packaging
-CODE    := flask_jobrunner tests demo_app benchmarks scripts migrations
+CODE    := flask_jobrunner tests demo_app benchmarks examples scripts migrations
 
 .PHONY: demo test test-million check fix bench screenshots test-matrix test-lowest wheel-test services compiled clean
 .DEFAULT_GOAL := test

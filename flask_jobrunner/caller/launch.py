@@ -20,6 +20,7 @@ from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.protocol.report import parse_report
 
 from .reaper import Reaper, Shim
+from .server import threads_rest
 
 Answer = Literal["claimed", "refused", "ended", "waiting"]
 LAST_WORDS_CHARACTERS = 8000
@@ -99,6 +100,7 @@ class Launcher:
 
     def __init__(self) -> None:
         self._reaper = Reaper()
+        self._pid = os.getpid()
         _launchers.add(self)
 
     def launch(
@@ -110,22 +112,30 @@ class Launcher:
         """Start a shim and give it the envelope; returns as soon as it runs.
 
         `on_report` is called with the report in a thread of its own, maybe hours later, and
-        returns True once that is committed; only then is the shim told. Raises `LaunchError`
-        with the system's words when no process can be started.
+        returns True once that is committed; only then is the shim told. Where threads rest between
+        requests it is never called, and the shim has its report recorded by a command. Raises
+        `LaunchError` with the system's words when no process can be started.
         """
+        if self._pid != os.getpid():
+            # Forked in C, as uWSGI does, and no hook of Python's has run.
+            self.forget_after_fork()
+        rest = threads_rest()
         try:
             self._reaper.start()
             process = _start(command)
         except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as error:
             raise LaunchError(f"{command.argv[0]} could not be started: {error}") from error
         handle = LaunchHandle(process.pid)
-        shim = Shim(process, handle, on_report)
+        shim = Shim(process, handle, _not_here if rest else on_report)
         self._reaper.adopt(shim)
         shim.write(envelope_line)
+        if rest:
+            shim.hang_up()
         return handle
 
     def forget_after_fork(self) -> None:
         """In a forked child: the shims are not this process's, nor is the thread."""
+        self._pid = os.getpid()
         self._reaper.abandon()
         self._reaper = Reaper()
 
@@ -151,6 +161,11 @@ def _start(command: LaunchCommand) -> subprocess.Popen[bytes]:
         close_fds=True,
         start_new_session=True,
     )
+
+
+def _not_here(_: bytes) -> bool:
+    """Record nothing: a thread that comes to rest in a transaction would keep its locks."""
+    return False
 
 
 def _last_words(line: bytes) -> str:

@@ -103,6 +103,11 @@ class Shim:
             self.ear.heard_end(line)
         return first
 
+    def hang_up(self) -> None:
+        """Let the shim know that nobody will answer, so that it does not wait for a receipt."""
+        with self._lock, contextlib.suppress(OSError):
+            self._stdin.close()
+
     def has_ended(self) -> bool:
         """Whether the shim has ended; if so it is waited for, and no zombie remains."""
         return self.process.poll() is not None

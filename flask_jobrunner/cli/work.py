@@ -47,6 +47,10 @@ def command(
 
     Exits 0 when it was told to end or its burst is over, 1 when a burst could start no process.
     """
+    if sys.platform != "win32":
+        from flask_jobrunner.supervisor.first import leave_process_one
+
+        leave_process_one()
     set_process_role("supervisor")
     app = context.ensure_object(ScriptInfo).load_app()
     with app.app_context():

@@ -17,9 +17,24 @@ PIPES_VARIABLE = "JOBRUNNER_PIPES"
 PROBE_TIMEOUT = 20.0
 
 _LOOKS_LIKE_PYTHON = re.compile(r"(python|pypy)[0-9.]*(t|d|w)?(\.exe)?\Z", re.IGNORECASE)
-# What belongs to one process: a child of a debug server must not think that it is the reloader.
+# What belongs to one process: a child of a debug server must not think that it is the reloader,
+# nor one of a service that it may speak for it or that its sockets are open.
 _DROPPED_PREFIXES = ("WERKZEUG_",)
-_DROPPED = frozenset({"FLASK_RUN_FROM_CLI", PIPES_VARIABLE})
+_DROPPED = frozenset(
+    {
+        "FLASK_RUN_FROM_CLI",
+        "LISTEN_FDNAMES",
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "NOTIFY_SOCKET",
+        "SERVER_SOFTWARE",
+        "UWSGI_ORIGINAL_PROC_NAME",
+        "UWSGI_RELOADS",
+        "WATCHDOG_PID",
+        "WATCHDOG_USEC",
+        PIPES_VARIABLE,
+    }
+)
 # Switches that change what code means or what it finds; -i and -v would only make noise.
 _SWITCHES = (
     ("debug", "-d"),

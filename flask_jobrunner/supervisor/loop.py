@@ -31,7 +31,7 @@ from .dispatch import Dispatcher, Handed
 from .drain import Drain
 from .intake import Intake
 from .log import Log
-from .notify import VARIABLES, Notifier
+from .notify import Notifier
 from .plan import Plan
 from .record import Ending
 from .upkeep import Register, Upkeep
@@ -63,10 +63,9 @@ class Supervisor:
         self._rows = self._desk("row")
         self._register = Register(runtime, _row(runtime, plan, self.uuid))
         contact = Contact(log, clock)
-        environ = {k: v for k, v in child_environment(os.environ).items() if k not in VARIABLES}
         self._crew = Crew(
             runtime,
-            Starter(runtime.command(), environ, config.claim_window),
+            Starter(runtime.command(), child_environment(os.environ), config.claim_window),
             contact,
             log,
             ring=self._bell.ring,

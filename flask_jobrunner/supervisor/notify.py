@@ -8,9 +8,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
-VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""What the jobs' processes must not inherit: they are not the service."""
-
 
 class Notifier:
     """Does nothing where no service manager listens."""

@@ -49,10 +49,13 @@ def until(question):
 """
 
 
-def server(folder: Path, code: str, run: str, settle: str = "") -> subprocess.Popen[bytes]:
+def server(
+    folder: Path, code: str, run: str, settle: str = "", *, before: str = ""
+) -> subprocess.Popen[bytes]:
+    """A process that runs `code`; `before` comes before anything of ours is imported."""
     fake_child(folder, run, settle)
     settings = {"uuid": UUID, "attempt": 1, "claim_window": 20}
-    text = SERVER.format(root=str(ROOT), settings=settings, envelope=ENVELOPE) + code
+    text = before + SERVER.format(root=str(ROOT), settings=settings, envelope=ENVELOPE) + code
     return subprocess.Popen(
         [sys.executable, "-X", "dev", "-c", text, str(folder)],
         stdin=subprocess.DEVNULL,
@@ -133,6 +136,76 @@ print("good")
 
     assert answer == b"good\n"
     assert noted(tmp_path, "settles") == []
+
+
+@pytest.mark.parametrize("loaded", ["in the worker", "by the arbiter"])
+def test_a_server_that_gevent_has_patched(tmp_path: Path, loaded: str) -> None:
+    patch = "from gevent import monkey, spawn\nmonkey.patch_all()\n"
+    rest = """
+turns = 0
+def other():
+    global turns
+    while True:
+        turns += 1
+        time.sleep(0.01)
+spawn(other)
+handles = [go() for _ in range(3)]
+before = turns
+assert [handle.wait(10) for handle in handles] == ["claimed"] * 3
+assert turns > before + 5, "nobody else had a turn"
+until(lambda: len(recorded) == 3)
+until(lambda: not launcher()._reaper._shims)
+assert not [one.pid for one in handles if os.path.exists(f"/proc/{one.pid}")], "not waited for"
+print("good")
+"""
+    first, then = ("", patch + rest) if loaded == "by the arbiter" else (patch, rest)
+    process = server(tmp_path, then, "time.sleep(0.5); claim(); sys.exit(3)", before=first)
+    answer, _ = process.communicate(timeout=30)
+
+    assert answer == b"good\n", answer.decode()
+    assert noted(tmp_path, "settles") == []
+
+
+def test_where_threads_rest_the_shim_has_its_report_recorded_itself(tmp_path: Path) -> None:
+    code = """
+import logging, types
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+sys.modules["uwsgi"] = types.SimpleNamespace(has_threads=0)
+handles = [go(), go()]
+assert [handle.wait(10) for handle in handles] == ["claimed"] * 2
+until(lambda: not launcher()._reaper._shims)
+assert not recorded
+print("good")
+"""
+    started = time.monotonic()
+    process = server(tmp_path, code, "claim(); sys.exit(3)")
+    answer, _ = process.communicate(timeout=30)
+
+    assert time.monotonic() - started < 9, "the shims waited for a receipt"
+    assert [line[:27] for line in answer.splitlines()] == [b"uWSGI runs without threads:", b"good"]
+    assert len(noted(tmp_path, "settles")) == 2
+
+
+def test_a_fork_that_python_did_not_hear_of(tmp_path: Path) -> None:
+    code = """
+from flask_jobrunner.caller import launch
+launch._after_fork.__code__ = (lambda: None).__code__
+assert go().wait(10) == "claimed"
+until(lambda: len(recorded) == 1)
+pid = os.fork()
+if pid == 0:
+    mine = go()
+    assert mine.wait(10) == "claimed"
+    until(lambda: len(recorded) == 2)
+    until(lambda: not launcher()._reaper._shims)
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0, "the forked process failed"
+print("good")
+"""
+    process = server(tmp_path, code, "claim(); time.sleep(0.3)")
+    answer, _ = process.communicate(timeout=60)
+
+    assert answer.endswith(b"good\n"), answer.decode()
 
 
 def test_a_forked_worker_gets_a_launcher_of_its_own(tmp_path: Path) -> None:
