@@ -26,6 +26,10 @@ BLOCKS = re.findall(
 )
 
 
+MARKERS = ["make demo", "shop", "bakery", "jobs work"]
+"""What tells the console blocks apart, in their order."""
+
+
 class Reader:
     """Somebody who copies what the README shows into an empty folder."""
 
@@ -115,11 +119,7 @@ def test_every_block_is_one_that_is_run_here() -> None:
 
     assert len(python) + len(console) == len(BLOCKS)
     assert all(re.fullmatch(r"# (shop|bakery/\w+)\.py", name) for name in python)
-    assert [next(m for m in ("make demo", "shop", "bakery") if m in text) for text in console] == [
-        "make demo",
-        "shop",
-        "bakery",
-    ]
+    assert [next((m for m in MARKERS if m in text), text) for text in console] == MARKERS
 
 
 def test_the_smallest_application(reader: Reader) -> None:
@@ -159,3 +159,7 @@ def test_the_application_of_several_files(reader: Reader) -> None:
             message="the page shows the last loaf",
         )
     assert "No changes in schema detected" in reader.run(["flask", "db", "migrate"])
+
+    reader.run(["flask", "jobs", "enqueue", "orders.bake", "--payload", '{"order_id": 1}'])
+    (work,) = reader.commands("jobs work")
+    assert "succeeded" in reader.run([*work, "--burst"])
