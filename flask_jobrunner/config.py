@@ -172,6 +172,8 @@ class Config:
     queue_budget: float | None = _key(None, _optional(_seconds))
     run_budget: float | None = _key(None, _optional(_seconds))
     cancel_grace: float | None = _key(None, _optional(_seconds))
+    job_retention: float | None = _key(None, _optional(_seconds))
+    log_retention: float | None = _key(None, _optional(_seconds))
     revision: str | None = _key(None, _optional(_text))
     instance: str | None = _key(None, _optional(_text))
     payload_max_bytes: int = _key(1 << 20, _count(1, 64 << 20))

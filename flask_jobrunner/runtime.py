@@ -27,6 +27,7 @@ from .repositories.jobs import JobRepository
 from .repositories.listing import ListingRepository
 from .repositories.logs import EventRepository, LogRepository
 from .repositories.ownership import OwnershipRepository
+from .repositories.retention import RetentionRepository
 from .repositories.schema import MetaRepository
 from .repositories.supervisors import SupervisorRepository
 
@@ -197,6 +198,11 @@ class Runtime:
     def dispatch(self) -> DispatchRepository:
         """Handing out what waits."""
         return DispatchRepository(self.database)
+
+    @cached_property
+    def retention(self) -> RetentionRepository:
+        """What is old enough to be removed."""
+        return RetentionRepository(self.database)
 
     @cached_property
     def supervisors(self) -> SupervisorRepository:

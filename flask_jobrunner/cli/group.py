@@ -35,6 +35,7 @@ _COMMANDS = {
     "requeue": "requeue",
     "work": "work",
     "sweep": "sweep",
+    "prune": "prune",
     "doctor": "doctor",
     "run": "process:run",
     "run-trusted": "process:run_trusted",

@@ -151,6 +151,8 @@ def nothing_text(owned: OwnedJob) -> str:
     """What stands where the lines will be."""
     if owned.job.is_active:
         return "Waiting for the first line"
+    if owned.log_seq:
+        return f"The {thousands(owned.log_seq)} lines of this log were removed; they were old"
     return "This job wrote no log"
 
 

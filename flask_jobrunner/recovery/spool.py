@@ -13,6 +13,7 @@ from flask_jobrunner.runtime import Runtime
 
 log = logging.getLogger("flask_jobrunner")
 _NAME = re.compile(r"([0-9a-f-]{36})\.([0-9]{1,9})\.json\Z")
+_BAD_NAME = re.compile(r"[0-9a-f-]{36}\.[0-9]{1,9}\.bad\Z")
 BATCH = 1000
 
 
@@ -36,6 +37,13 @@ def _files(runtime: Runtime) -> list[Path]:
         with contextlib.suppress(OSError):
             found += [path for path in folder.iterdir() if _NAME.match(path.name)]
     return sorted(found)
+
+
+def put_aside(runtime: Runtime) -> Iterator[Path]:
+    """The files of ours that could not be read."""
+    for folder in runtime.spool_dirs():
+        with contextlib.suppress(OSError):
+            yield from sorted(path for path in folder.iterdir() if _BAD_NAME.match(path.name))
 
 
 def read(path: Path) -> EndReport | None:

@@ -93,7 +93,7 @@ class Supervisor:
             self._crew,
             contact,
             log,
-            desks=(self._rows, self._desk("sweep")),
+            desks=(self._rows, self._desk("sweep"), self._desk("prune")),
             clock=clock,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.protocol import identity
+from flask_jobrunner.recovery.retention import Ages, PruneResult, prune
 from flask_jobrunner.recovery.sweep import Sweeper, SweepResult
 from flask_jobrunner.repositories.supervisors import NewSupervisor
 from flask_jobrunner.runtime import Runtime
@@ -23,6 +25,9 @@ SWEEP_EVERY = 5.0
 """Seconds between two sweeps; more where a sweep takes long."""
 SWEEP_SHARE = 20
 FORGET_EVERY = 60.0
+PRUNE_EVERY = 600.0
+PRUNE_SECONDS = 60.0
+"""How long removing what is old may take at a time."""
 LEAVE_SECONDS = 30.0
 """How long a process may stay after the end of its job."""
 LEAVE_GRACE = 5.0
@@ -95,7 +100,7 @@ class Upkeep:
         contact: Contact,
         log: Log,
         *,
-        desks: tuple[Desk, Desk],
+        desks: tuple[Desk, Desk, Desk],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runtime = runtime
@@ -105,11 +110,14 @@ class Upkeep:
         self._clock = clock
         self._sweeper = Sweeper(runtime)
         self._sweep_from = 0.0
-        self._rows, self._sweeps = desks
+        self._rows, self._sweeps, self._prunes = desks
         now, beat = clock(), runtime.config.heartbeat
         self._beat = _Timer(register.beat, beat, now + beat)
         self._forget = _Timer(register.forget, FORGET_EVERY, now)
         self._sweep = _Timer(self._sweeper.sweep, SWEEP_EVERY, now)
+        config = runtime.config
+        keeps_all = config.job_retention is None and config.log_retention is None
+        self._prune = _Timer(self._remove_old, PRUNE_EVERY, math.inf if keeps_all else now + beat)
         self._overdue = _Timer(lambda: None, LEAVE_SECONDS / 3, now + LEAVE_SECONDS)
 
     @property
@@ -117,12 +125,14 @@ class Upkeep:
         """Seconds until something is due."""
         at = [self._beat.at, self._forget.at, self._overdue.at] if self._rows.is_free else []
         at += [self._sweep.at] if self._sweeps.is_free else []
+        at += [self._prune.at] if self._prunes.is_free else []
         return max(0.0, min(at, default=self._clock() + 60.0) - self._clock())
 
     def step(self) -> None:
         """Deal with what was done, and ask for what is due."""
         self._rows.deliver()
         self._sweeps.deliver()
+        self._prunes.deliver()
         for timer in (self._beat, self._forget):
             if self._rows.is_free and timer.is_due(self._clock()):
                 self._rows.ask(timer.work, self._worked, self._contact.lost)
@@ -133,6 +143,8 @@ class Upkeep:
         if due and not self._crew.unrecorded:
             self._sweep_from = self._clock()
             self._sweeps.ask(self._sweeper.sweep, self._swept, self._contact.lost)
+        if self._prunes.is_free and self._prune.is_due(self._clock()):
+            self._prunes.ask(self._remove_old, self._pruned, self._contact.lost)
 
     def _worked(self, _: object) -> None:
         self._contact.made()
@@ -143,6 +155,17 @@ class Upkeep:
         self._sweep.at = max(self._sweep.at, self._clock() + took * SWEEP_SHARE)
         for uuid, status in result.moved.items():
             self._log.info("swept", f"Job {uuid} is {status}: found by the sweep.", job=uuid)
+
+    def _remove_old(self) -> PruneResult:
+        config = self._runtime.config
+        ages = Ages(jobs=config.job_retention, lines=config.log_retention)
+        return prune(self._runtime, ages, seconds=PRUNE_SECONDS)
+
+    def _pruned(self, result: PruneResult) -> None:
+        self._contact.made()
+        if result.jobs or result.lines:
+            text = f"Removed what is old: {result.jobs:,} jobs, {result.lines:,} lines."
+            self._log.info("pruned", text, jobs=result.jobs, lines=result.lines)
 
     def _look_for_overdue(self) -> None:
         """Find our own processes whose job is long over: a slot must not be held for ever."""

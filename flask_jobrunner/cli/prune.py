@@ -1,0 +1,77 @@
+"""`prune`: removes ended jobs, and lines of jobs, that are older than anybody wants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+
+import click
+from flask.cli import with_appcontext
+
+from flask_jobrunner.model.words import duration
+from flask_jobrunner.recovery.retention import Ages, PruneResult, dry_run, prune, wanted_ages
+
+from .common import F, json_option, ready_runtime
+from .output import count, echo, echo_json, remark
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_AGE = re.compile(r"([0-9]{1,9})([smhdw]?)\Z")
+LONGEST = 100 * 365 * 86400
+
+
+def _read_age(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> float | None:
+    """A number with s, m, h, d or w behind it, or of seconds: in seconds."""
+    if value is None:
+        return None
+    found = _AGE.match(value.strip())
+    seconds = int(found[1]) * _UNITS[found[2] or "s"] if found else 0
+    if not 0 < seconds <= LONGEST:
+        raise click.BadParameter(
+            f"{value!r} is no age; write 90d, 12h, 30m or seconds.", context, parameter
+        )
+    return float(seconds)
+
+
+def _age_option(name: str, variable: str, setting: str) -> Callable[[F], F]:
+    text = f"Default: {setting}."
+    return click.option(name, variable, callback=_read_age, metavar="AGE", help=text)
+
+
+@click.command("prune", short_help="Remove jobs and lines that are old.")
+@_age_option("--jobs", "job_age", "JOBRUNNER_JOB_RETENTION")
+@_age_option("--lines", "log_age", "JOBRUNNER_LOG_RETENTION")
+@click.option("--dry-run", "only_count", is_flag=True, help="Only say what would be removed.")
+@json_option
+@with_appcontext
+def command(
+    job_age: float | None,
+    log_age: float | None,
+    only_count: bool,  # noqa: FBT001 - click passes options as they are declared
+    as_json: bool,  # noqa: FBT001
+) -> None:
+    """Remove jobs that ended more than AGE ago, with their lines, and the lines of those that stay.
+
+    AGE is like 90d, 12h or 30m. Active and lost jobs are never removed. Meant for a timer: it works
+    in small steps beside running jobs.
+    """
+    runtime = ready_runtime()
+    ages = wanted_ages(runtime, Ages(jobs=job_age, lines=log_age))
+    result = dry_run(runtime, ages) if only_count else prune(runtime, ages)
+    if as_json:
+        echo_json({"ages": asdict(ages), "dry_run": only_count, **asdict(result)})
+    else:
+        _tell(result, ages, only_count=only_count)
+
+
+def _tell(result: PruneResult, ages: Ages, *, only_count: bool) -> None:
+    would = "Would remove" if only_count else "Removed"
+    text = f"{would} {count(result.jobs, 'job')} and {count(result.lines, 'line')}"
+    spooled = f", and {count(result.files, 'unreadable report')}" if result.files else ""
+    named = (("jobs", ages.jobs), ("lines", ages.lines))
+    what = [f"{name} older than {duration(age)}" for name, age in named if age is not None]
+    echo(f"{text}{spooled} ({', '.join(what)}).")
+    for uuid in result.kept:
+        remark(f"{uuid} stays: it has just changed, or another table refers to it.")
