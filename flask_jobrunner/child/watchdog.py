@@ -8,9 +8,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
+from flask_jobrunner.model.statuses import ExitCode
+from flask_jobrunner.shim.evidence import group_members
+
 from .lease import Lease
+from .leave import last_word
 from .parent import Parent
 from .steady import Alarm, Clock, Worker
 
@@ -18,6 +23,8 @@ LOOK_EVERY = 0.1
 STOP_GRACE = 10.0
 """Seconds from the end of the run budget to the end of the process, where no CANCEL_GRACE is
 set."""
+FENCED_GRACE = 5.0
+"""Seconds for a handler to end by itself once the job is known to be somebody else's."""
 _PARENT_TIME = 10.0
 
 
@@ -47,6 +54,7 @@ class Watchdog:
         self._cancel_grace: float | None = None
         self._told: set[str] = set()
         self._end_at: float | None = None
+        self._fenced_until: float | None = None
         self.term_came = False
         """Set by the signal handler, which may do no more than that."""
         self.revived = 0
@@ -76,6 +84,9 @@ class Watchdog:
 
     def _look(self) -> None:
         now = self._clock.monotonic()
+        if self._lease.fenced:
+            self._leave_to_others(now)
+            return
         if self.term_came:
             self.term_came = False
             self._lease.ask("shutdown")
@@ -87,6 +98,15 @@ class Watchdog:
             self._stop("cancel", self._cancel_grace, now)
         if self._end_at is not None and now >= self._end_at:
             end_own_group()
+
+    def _leave_to_others(self, now: float) -> None:
+        """A worker that lost its job stops: what it goes on to do, another one may do as well."""
+        if self._fenced_until is None:
+            self._fenced_until = now + FENCED_GRACE
+            self._parent.tell("stopping", reason="fenced", grace=FENCED_GRACE + _PARENT_TIME)
+            last_word("This job is not this process's any more: it ends.")
+        elif now >= self._fenced_until:
+            end_without_the_job()
 
     def _stop(self, reason: str, grace: float, now: float) -> None:
         if reason in self._told:
@@ -106,6 +126,16 @@ def end_own_group() -> None:
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def end_without_the_job() -> None:
+    """End what else is in this process's session, then this process, and say so by its code."""
+    for pid in group_members(os.getpid()):
+        if pid != os.getpid():
+            # Looked up a moment ago in our own session, whose leader lives: it is us.
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+    os._exit(ExitCode.REFUSED)
 
 
 def heed_term(watchdog: Watchdog) -> None:

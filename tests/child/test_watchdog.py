@@ -21,6 +21,7 @@ from tests.helpers.waiting import eventually
 class FakeLease:
     asked: StopReason | None = None
     wanted: list[StopReason] = field(default_factory=list)
+    fenced: bool = False
 
     def ask(self, reason: StopReason) -> None:
         self.wanted.append(reason)
@@ -161,3 +162,20 @@ def test_the_first_term_asks_and_the_second_has_its_default_effect(rig: Rig, ter
     rig.look(1.0)
     rig.look(2.0)
     assert rig.lease.wanted == ["shutdown"]
+
+
+def test_a_worker_that_lost_its_job_ends_whatever_its_handler_does(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[str] = []
+    monkeypatch.setattr(watchdogs, "end_without_the_job", lambda: left.append("left"))
+    rig.dog.arm(60.0, 2.0)
+    rig.lease.fenced = True
+    rig.look(100.0)
+    rig.look(100.0 + watchdogs.FENCED_GRACE - 0.1)
+    assert left == []
+    # Not for its budget any more: that is the next owner's.
+    assert [values.get("reason") for _, values in rig.parent.messages] == [None, "fenced"]
+    assert rig.lease.wanted == []
+    rig.look(100.0 + watchdogs.FENCED_GRACE)
+    assert left == ["left"]
