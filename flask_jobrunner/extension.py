@@ -308,13 +308,17 @@ class JobRunner:
         """
         return inspect.wait_for(current_runtime(), _ref(job), timeout)
 
-    def cancel(self, job: int | str, *, actor: str | None = None) -> CancelResult:
-        """Cancel a queued job, or ask a running one to stop. Never ends a process.
+    def cancel(
+        self, job: int | str, *, actor: str | None = None, force: bool = False
+    ) -> CancelResult:
+        """Cancel a queued job, or ask a running one to stop.
 
+        With `force` its process is ended some seconds later, whatever the handler does, and a lost
+        job is closed: its lock is free again. This call itself ends no process.
         Result statuses: `cancelled`, `cancel_requested`, `already_cancel_requested`,
         `already_terminal`, `not_found`.
         """
-        return cancel.cancel(current_runtime(), _ref(job), actor=actor)
+        return cancel.cancel(current_runtime(), _ref(job), actor=actor, force=force)
 
     def requeue(
         self,

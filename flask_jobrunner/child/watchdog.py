@@ -23,6 +23,8 @@ LOOK_EVERY = 0.1
 STOP_GRACE = 10.0
 """Seconds from the end of the run budget to the end of the process, where no CANCEL_GRACE is
 set."""
+FORCE_GRACE = 5.0
+"""Seconds that a forced stop leaves the handler."""
 FENCED_GRACE = 5.0
 """Seconds for a handler to end by itself once the job is known to be somebody else's."""
 _PARENT_TIME = 10.0
@@ -94,7 +96,9 @@ class Watchdog:
             self._budget_over = None
             self._lease.ask("run_timeout")
             self._stop("run_timeout", self._grace(), now)
-        if self._lease.asked in {"cancel", "force"} and self._cancel_grace is not None:
+        if self._lease.asked == "force":
+            self._stop("force", min(FORCE_GRACE, self._grace()), now)
+        if self._lease.asked == "cancel" and self._cancel_grace is not None:
             self._stop("cancel", self._cancel_grace, now)
         if self._end_at is not None and now >= self._end_at:
             end_own_group()

@@ -119,6 +119,7 @@ class OwnedJob:
     """The supervisor that handed the job to its process."""
     dispatch_until: int | None = None
     """Until when nobody else may hand it out."""
+    cancel_requested_at: int | None = None
     unstarted_deaths: int = 0
     """How often its process died between building the application and the start marker."""
 

@@ -19,6 +19,7 @@ from flask_jobrunner.runtime import Runtime
 
 from . import spool
 from .settle import settle_report, settle_row, tell_finished
+from .stop import end_owner, is_overdue
 from .verdict import lost
 
 log = logging.getLogger("flask_jobrunner")
@@ -101,6 +102,12 @@ class Sweeper:
     def _one(self, job_id: int, uuid: str, result: SweepResult, still: set[int]) -> None:
         try:
             seen = settle_row(self._runtime, job_id)
+            if (
+                seen is not None
+                and is_overdue(self._runtime, seen)
+                and end_owner(self._runtime, seen)
+            ):
+                seen = settle_row(self._runtime, job_id)
             if seen is not None and seen.job.status in OWNED and self._unseen(seen):
                 still.add(job_id)
                 seen = self._watch(seen)

@@ -21,7 +21,8 @@ def verdict(seen: OwnedJob, evidence: dict[str, Any]) -> Verdict:
     """
     killed = evidence.get("killed")
     if seen.job.status == "cancel_requested" or seen.job.stop_reason in _CANCEL_STOPS:
-        reason = Reason.CANCEL_FORCED if killed else None
+        forced = killed or seen.job.stop_reason == "force"
+        reason = Reason.CANCEL_FORCED if forced else None
         return _verdict("cancelled", reason, evidence)
     if _over_budget(seen, killed):
         return _verdict("failed", Reason.RUN_TIMEOUT, evidence)

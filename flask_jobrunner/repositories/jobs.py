@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Insert, case, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Insert, case, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from flask_jobrunner.model.records import Job, NewJob, OwnedJob
-from flask_jobrunner.model.statuses import ClaimMode, JobStatus, may_move
+from flask_jobrunner.model.statuses import ClaimMode, JobStatus, Reason, may_move
 
 from .database import MISSING, Database
 from .new_row import hash_lock_key, insert_unless_held, new_row
@@ -161,6 +161,33 @@ class JobRepository:
             }
 
         return self._move(job_id, attempt, JobStatus.RUNNING, values, action="cancel", actor=actor)
+
+    def force_stop(
+        self, job_id: int, attempt: int, from_status: JobStatus, actor: str | None
+    ) -> bool:
+        """running or cancel_requested → cancel_requested, and the process is to be ended."""
+        asked_at = self._database.tables.jobs.c.cancel_requested_at
+
+        def values() -> dict[str, Any]:
+            return {
+                "status": str(JobStatus.CANCEL_REQUESTED),
+                "stop_reason": "force",
+                "cancel_requested_at": func.coalesce(asked_at, self._database.now()),
+            }
+
+        return self._move(job_id, attempt, from_status, values, action="force_stop", actor=actor)
+
+    def close_lost(self, job_id: int, attempt: int, actor: str | None) -> bool:
+        """lost → cancelled: somebody has made sure that nothing of it runs any more."""
+
+        def values() -> dict[str, Any]:
+            closed = {"error_reason_code": str(Reason.LOST_CLOSED), "stop_reason": "force"}
+            return ended(self._database, JobStatus.CANCELLED) | closed
+
+        reason = str(Reason.LOST_CLOSED)
+        return self._move(
+            job_id, attempt, JobStatus.LOST, values, action="close", actor=actor, reason=reason
+        )
 
     def fail_queued(
         self,

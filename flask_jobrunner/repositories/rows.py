@@ -151,6 +151,7 @@ def to_owned(row: RowMapping) -> OwnedJob:
         payload_json=row["payload_json"],
         dispatch_by=row["dispatch_by"],
         dispatch_until=row["dispatch_until"],
+        cancel_requested_at=row["cancel_requested_at"],
         unstarted_deaths=row["unstarted_deaths"],
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from tests.model_check.rules import Rules, Scope
+from tests.model_check.ground import Scope
+from tests.model_check.rules import Rules
 from tests.model_check.world import TERMINAL, World
 
 

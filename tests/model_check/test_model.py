@@ -9,8 +9,8 @@ from typing import Literal
 
 import pytest
 
+from tests.model_check.ground import NO_CREDENTIAL, RESERVED, Scope
 from tests.model_check.guards import ALL
-from tests.model_check.rules import NO_CREDENTIAL, RESERVED, Scope
 from tests.model_check.search import search
 
 Mode = Literal["push", "session", "pull"]

@@ -1,0 +1,107 @@
+"""Ending an owner that does not stop by itself, on the host where it runs.
+
+Only what the kernel vouches for is signalled: a descriptor of the process is opened first, and its
+start ticks are compared while it is held, so that no number can mean somebody else meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flask_jobrunner.model.errors import HandlerError, UnknownJobType
+from flask_jobrunner.model.records import Identity, OwnedJob
+from flask_jobrunner.model.statuses import OWNED
+from flask_jobrunner.protocol import identity
+from flask_jobrunner.runtime import Runtime
+from flask_jobrunner.shim.evidence import end_leftovers
+
+TERM_GRACE = 5.0
+KILL_PATIENCE = 2.0
+OVERDUE = 30.0
+"""Seconds after a forced stop, or the end of a run budget, from which on others end the process:
+its own watchdog and its parent had all the time they take by then."""
+
+
+def is_overdue(runtime: Runtime, seen: OwnedJob) -> bool:
+    """Whether an owner should have been ended by now, by itself or by its parent."""
+    if seen.job.status not in OWNED:
+        return False
+    since = list[int]()
+    if seen.job.stop_reason == "force" and seen.cancel_requested_at is not None:
+        since.append(seen.cancel_requested_at)
+    if seen.run_deadline is not None:
+        since.append(seen.run_deadline + round(_grace(runtime, seen) * 1_000_000))
+    return any(seen.now > at + OVERDUE * 1_000_000 for at in since)
+
+
+def _grace(runtime: Runtime, seen: OwnedJob) -> float:
+    """Seconds that the handler has to stop after its budget."""
+    grace = runtime.config.cancel_grace
+    with contextlib.suppress(UnknownJobType, HandlerError):
+        found = runtime.handlers.find(seen.job.job_type).cancel_grace
+        grace = grace if found is None else found
+    return grace or 0.0
+
+
+def end_owner(runtime: Runtime, seen: OwnedJob, *, grace: float = TERM_GRACE) -> bool:
+    """End the process that owns the job, and what is left of its session: TERM, CONT, `grace`
+    seconds, KILL. False when it cannot be seen from here, or may not be signalled.
+    """
+    look = identity.look(seen.worker, runtime.config.instance)
+    if look == "unseen":
+        return False
+    if look == "alive" and not _end(seen.worker, grace):
+        return False
+    worker = seen.worker
+    if worker.pid is not None and worker.ticks is not None and _is_here(worker):
+        end_leftovers(worker.pid, worker.ticks)
+    return True
+
+
+def _end(worker: Identity, grace: float) -> bool:
+    with _verified(worker) as process:
+        if process is None:
+            return True  # it ended by itself just now
+        try:
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+            signal.pidfd_send_signal(process, signal.SIGCONT)  # a stopped process takes no TERM
+            if not _gone_within(process, grace):
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+        except PermissionError:
+            return False
+        except ProcessLookupError:
+            return True
+        return _gone_within(process, KILL_PATIENCE)
+
+
+@contextmanager
+def _verified(worker: Identity) -> Iterator[int | None]:
+    """A descriptor of exactly this process, or None when it is gone."""
+    process = None
+    if worker.pid is not None:
+        with contextlib.suppress(OSError):
+            process = os.pidfd_open(worker.pid)
+    try:
+        # Compared while it is held: from here on the descriptor means what was compared.
+        stat = identity.read_stat(worker.pid or 0) if process is not None else None
+        same = stat is not None and stat[1] == worker.ticks and stat[0] not in "ZX"
+        yield process if same else None
+    finally:
+        if process is not None:
+            os.close(process)
+
+
+def _gone_within(process: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def _is_here(worker: Identity) -> bool:
+    here = identity.this_process()
+    return (worker.host, worker.boot, worker.pid_ns) == (here.host, here.boot, here.pid_ns)

@@ -1,0 +1,155 @@
+"""Ending what does not end by itself: a forced stop, and processes that stand still."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from flask import Flask
+
+from flask_jobrunner import Job, JobRunner
+from flask_jobrunner.model.records import OwnedJob
+from flask_jobrunner.recovery import stop
+from flask_jobrunner.recovery.sweep import sweep_once
+from flask_jobrunner.runtime import Runtime
+from tests.helpers.commands import Commands
+from tests.helpers.processes import is_running
+from tests.helpers.stores import ELSEWHERE, end_as, owned, queue, start
+from tests.helpers.waiting import eventually
+from tests.host_acts import script
+
+pytestmark = pytest.mark.slow
+STUBBORN = script(("ignore_signals",), ("print", "busy"), ("pause", 600))
+
+
+@pytest.fixture
+def runtime(host_app: Flask) -> Runtime:
+    found: Runtime = host_app.extensions["jobrunner"]
+    return found
+
+
+def started(runtime: Runtime, jobs: JobRunner) -> tuple[Job, OwnedJob]:
+    """A job that ignores every request, once it is at it."""
+    job = jobs.start("host.script", STUBBORN, lock_key="k").job
+
+    def busy() -> bool:
+        return "busy" in [line.message for line in jobs.status(job.uuid).logs]
+
+    eventually(busy, timeout=30)
+    return job, owned(runtime, job.id)
+
+
+def hold(pid: int | None) -> None:
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+
+
+def test_a_forced_stop_ends_the_process_and_frees_the_lock(
+    commands: Commands, host_jobs: JobRunner, runtime: Runtime
+) -> None:
+    job, seen = started(runtime, host_jobs)
+    host_jobs.cancel(job.uuid)
+
+    answer = commands.process("cancel", job.uuid, "--force")
+
+    assert (answer.exit_code, answer.out) == (0, f"Job {job.uuid} is cancelled.\n")
+    now = host_jobs.get(job.uuid)
+    assert now is not None
+    assert (now.status, now.error_reason_code) == ("cancelled", "cancel_forced")
+    assert not is_running(seen.worker.pid or 0)
+    assert [event.action for event in runtime.events.of(job.id)][-3:-1] == ["cancel", "force_stop"]
+    assert host_jobs.start("host.nothing", lock_key="k").ok
+
+
+def test_a_process_that_stands_still_with_its_parent_is_ended_all_the_same(
+    commands: Commands, host_jobs: JobRunner, runtime: Runtime
+) -> None:
+    job, seen = started(runtime, host_jobs)
+    hold(seen.worker.pid)
+    hold(seen.parent.pid)
+    try:
+        assert commands.process("cancel", job.uuid, "--force").exit_code == 0
+        assert not is_running(seen.worker.pid or 0)
+    finally:
+        os.kill(seen.parent.pid or 0, signal.SIGCONT)
+    eventually(lambda: host_jobs.get(job.uuid).status == "cancelled", timeout=30)  # type: ignore[union-attr]
+
+
+def test_the_intent_alone_is_enough_for_a_job_that_can_hear(
+    host_jobs: JobRunner, runtime: Runtime
+) -> None:
+    """As a page records it: the job's own watchdog has its parent end it."""
+    job, seen = started(runtime, host_jobs)
+
+    result = host_jobs.cancel(job.uuid, force=True, actor="ann")
+
+    assert (result.status, result.new_status) == ("cancel_requested", "cancel_requested")
+    ended = host_jobs.wait(job.uuid, timeout=60)
+    assert (ended.status, ended.error_reason_code) == ("cancelled", "cancel_forced")
+    assert not is_running(seen.worker.pid or 0)
+    assert host_jobs.cancel(job.uuid, force=True).status == "already_terminal"
+
+
+def test_a_sweep_ends_what_is_long_overdue(
+    host_jobs: JobRunner, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, seen = started(runtime, host_jobs)
+    hold(seen.worker.pid)
+    hold(seen.parent.pid)
+    try:
+        host_jobs.cancel(job.uuid, force=True)
+        sweep_once(runtime)
+        assert is_running(seen.worker.pid or 0)  # its parent has its time first
+        monkeypatch.setattr(stop, "OVERDUE", 0.0)
+        sweep_once(runtime)
+        assert not is_running(seen.worker.pid or 0)
+    finally:
+        os.kill(seen.parent.pid or 0, signal.SIGCONT)
+    eventually(lambda: host_jobs.get(job.uuid).status == "cancelled", timeout=30)  # type: ignore[union-attr]
+
+
+def test_a_number_that_belongs_to_somebody_else_is_never_signalled(
+    host_jobs: JobRunner, runtime: Runtime
+) -> None:
+    """A pid that was given to a bystander since."""
+    job, seen = started(runtime, host_jobs)
+    worker = seen.worker
+    bystander = dataclasses.replace(seen, worker=dataclasses.replace(worker, ticks=1))
+    elsewhere = dataclasses.replace(seen, worker=ELSEWHERE)
+
+    assert stop.end_owner(runtime, bystander, grace=0.0)  # whom it means is gone
+    assert not stop.end_owner(runtime, elsewhere, grace=0.0)
+    assert is_running(worker.pid or 0)
+    host_jobs.cancel(job.uuid, force=True)
+    assert host_jobs.wait(job.uuid, timeout=60).is_terminal
+
+
+def test_a_lost_job_is_closed_and_its_lock_is_free(
+    commands: Commands, host_jobs: JobRunner, runtime: Runtime
+) -> None:
+    won = start(runtime, queue(runtime, lock_key="k"), worker=ELSEWHERE)
+    end_as(runtime, won, "lost")
+    job_id = won.fence.job_id
+    assert commands("cancel", str(job_id)).out.startswith("Job ")
+    assert host_jobs.get(job_id).status == "lost"  # type: ignore[union-attr]
+
+    assert commands("cancel", str(job_id), "--force").exit_code == 0
+
+    now = host_jobs.get(job_id)
+    assert now is not None
+    assert (now.status, now.error_reason_code) == ("cancelled", "lost_closed")
+    jobs = runtime.database.tables.jobs
+    (row,) = runtime.database.rows(sa.select(jobs.c.active_lock_key).where(jobs.c.id == job_id))
+    assert row["active_lock_key"] is None
+
+
+def test_a_queued_job_is_cancelled_as_ever(
+    commands: Commands, host_jobs: JobRunner, tmp_path: Path
+) -> None:
+    job = host_jobs.enqueue("host.nothing").job
+
+    assert commands("cancel", job.uuid, "--force").out == f"Job {job.uuid} is cancelled.\n"
