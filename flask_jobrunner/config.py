@@ -175,6 +175,7 @@ class Config:
     job_retention: float | None = _key(None, _optional(_seconds))
     log_retention: float | None = _key(None, _optional(_seconds))
     revision: str | None = _key(None, _optional(_text))
+    revision_grace: float | None = _key(None, _optional(_seconds))
     instance: str | None = _key(None, _optional(_text))
     payload_max_bytes: int = _key(1 << 20, _count(1, 64 << 20))
     result_max_bytes: int = _key(1 << 20, _count(1, 64 << 20))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
@@ -13,7 +13,7 @@ from flask_sqlalchemy import SQLAlchemy
 from .caller import cancel, enqueue, inspect, links, requeue, start, tested
 from .caller.handover import Wait
 from .config import Config, load_config
-from .handlers import Handler, HandlerRegistry, check_job_type
+from .handlers import HandlerRegistry, describe
 from .model.errors import ConfigError
 from .model.recorded import RecordedJob
 from .model.records import Job, Page
@@ -25,7 +25,6 @@ from .model.results import (
     StartResult,
     StatusResult,
 )
-from .protocol.checks import SECONDS_MAX, is_budget, is_short
 from .repositories.host_session import watch
 from .repositories.opening import metadata_of, open_database
 from .repositories.tables import build_tables
@@ -102,27 +101,27 @@ class JobRunner:
         run_budget: float | None = None,
         queue_budget: float | None = None,
         cancel_grace: float | None = None,
+        restart_interrupted: int = 0,
     ) -> Callable[[F], F]:
         """Register a function of the context, or a class with `run(ctx)`, under `job_type`.
 
         `payload` turns the mapping into what `ctx.payload` shall be, before a row exists and again
         in the child. Budgets are seconds: `run_budget` from the handler's start, `queue_budget`
         from the start call, `cancel_grace` from a cancel request to the end of the process.
+        `restart_interrupted` is how often a job made by `enqueue` runs again by itself after its
+        process died or was shut down: only for what may safely be done twice. A supervisor or a
+        sweep does it.
         """
 
-        if payload is not None and not callable(payload):
-            raise ConfigError(
-                f"payload= is what makes ctx.payload; {payload!r:.80} is no callable."
-            )
-        described = Handler(
-            # Now: `@jobs.handler` without brackets gives the function, and would register nothing.
-            job_type=check_job_type(job_type),
-            function=None,
-            title=_title(title),
+        # Now: `@jobs.handler` without brackets gives the function, and would register nothing.
+        described = describe(
+            job_type,
+            title=title,
             payload=payload,
-            run_budget=_budget("run_budget", run_budget),
-            queue_budget=_budget("queue_budget", queue_budget),
-            cancel_grace=_budget("cancel_grace", cancel_grace),
+            run_budget=run_budget,
+            queue_budget=queue_budget,
+            cancel_grace=cancel_grace,
+            restart_interrupted=restart_interrupted,
         )
 
         def register(function: F) -> F:
@@ -359,23 +358,6 @@ def _ref(job: int | str | Job) -> int | str:
     if isinstance(job, Job):
         return job.id
     return inspect.check_ref(job)
-
-
-def _budget(name: str, seconds: object) -> float | None:
-    if seconds is None:
-        return None
-    if not is_budget(seconds):
-        raise ConfigError(
-            f"{name} must be None or a number of seconds above 0, at most {SECONDS_MAX:,}; it is "
-            f"{seconds!r}."
-        )
-    return float(cast("float", seconds))
-
-
-def _title(title: str | None) -> str | None:
-    if title is not None and not is_short(title):
-        raise ConfigError(f"A title is text of at most 255 characters; it is {title!r:.80}.")
-    return title
 
 
 def _registered_db(app: Flask) -> SQLAlchemy:

@@ -6,13 +6,15 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from .model.errors import ConfigError, HandlerError, UnknownJobType
 from .model.statuses import Reason
+from .protocol.checks import SECONDS_MAX, is_budget, is_short
 from .protocol.encoding import safe_repr
 
 JOB_TYPE_MAX_BYTES = 128
+RESTARTS_MAX = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,7 @@ class Handler:
     run_budget: float | None = None
     queue_budget: float | None = None
     cancel_grace: float | None = None
+    restart_interrupted: int = 0
 
     def call(self, context: Any) -> Any:
         """Run it: a function of the context, or a class with `run(context)`.
@@ -79,6 +82,57 @@ def check_job_type(job_type: object) -> str:
             "without '/'; a namespaced one such as 'reports.build' reads best."
         )
     return job_type
+
+
+def describe(
+    job_type: str,
+    *,
+    title: str | None,
+    payload: Callable[[Any], Any] | None,
+    run_budget: float | None,
+    queue_budget: float | None,
+    cancel_grace: float | None,
+    restart_interrupted: int,
+) -> Handler:
+    """A handler whose function is still to come. Raises `ConfigError` for what is not possible."""
+    if payload is not None and not callable(payload):
+        raise ConfigError(f"payload= is what makes ctx.payload; {payload!r:.80} is no callable.")
+    return Handler(
+        job_type=check_job_type(job_type),
+        function=None,
+        title=_title(title),
+        payload=payload,
+        run_budget=_budget("run_budget", run_budget),
+        queue_budget=_budget("queue_budget", queue_budget),
+        cancel_grace=_budget("cancel_grace", cancel_grace),
+        restart_interrupted=_restarts(restart_interrupted),
+    )
+
+
+def _budget(name: str, seconds: object) -> float | None:
+    if seconds is None:
+        return None
+    if not is_budget(seconds):
+        raise ConfigError(
+            f"{name} must be None or a number of seconds above 0, at most {SECONDS_MAX:,}; it is "
+            f"{seconds!r}."
+        )
+    return float(cast("float", seconds))
+
+
+def _restarts(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= RESTARTS_MAX:
+        raise ConfigError(
+            f"restart_interrupted= must be a whole number from 0 to {RESTARTS_MAX}; it is "
+            f"{value!r:.80}."
+        )
+    return value
+
+
+def _title(title: str | None) -> str | None:
+    if title is not None and not is_short(title):
+        raise ConfigError(f"A title is text of at most 255 characters; it is {title!r:.80}.")
+    return title
 
 
 class HandlerRegistry:

@@ -22,12 +22,15 @@ from flask_jobrunner.runtime import Runtime, current_runtime
 F = TypeVar("F", bound=Callable[..., Any])
 FOR_EVER = 10 * 365 * 86400.0
 """Seconds that stand for no limit."""
+LONGEST_AGE = 100 * 365 * 86400
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_AGE = re.compile(r"([0-9]{1,9})([smhdw]?)\Z")
 
 
 def job_argument(*, several: bool = False) -> Callable[[F], F]:
-    """JOB, or JOB…: uuids or ids."""
+    """JOB, or JOB…, of which there may be none: uuids or ids."""
     if several:
-        return click.argument("job", nargs=-1, required=True, callback=_read_refs)
+        return click.argument("job", nargs=-1, callback=_read_refs)
     return click.argument("job", callback=_read_ref)
 
 
@@ -80,6 +83,19 @@ def _read_seconds(
             parameter,
         )
     return seconds
+
+
+def read_age(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """A number with s, m, h, d or w behind it, or of seconds: in seconds."""
+    if value is None:
+        return None
+    found = _AGE.match(value.strip())
+    seconds = int(found[1]) * _UNITS[found[2] or "s"] if found else 0
+    if not 0 < seconds <= LONGEST_AGE:
+        raise click.BadParameter(
+            f"{value!r} is no age; write 90d, 12h, 30m or seconds.", context, parameter
+        )
+    return float(seconds)
 
 
 def ready_runtime() -> Runtime:

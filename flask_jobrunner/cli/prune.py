@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import asdict
 
@@ -12,32 +11,13 @@ from flask.cli import with_appcontext
 from flask_jobrunner.model.words import duration
 from flask_jobrunner.recovery.retention import Ages, PruneResult, dry_run, prune, wanted_ages
 
-from .common import F, json_option, ready_runtime
+from .common import F, json_option, read_age, ready_runtime
 from .output import count, echo, echo_json, remark
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_AGE = re.compile(r"([0-9]{1,9})([smhdw]?)\Z")
-LONGEST = 100 * 365 * 86400
-
-
-def _read_age(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> float | None:
-    """A number with s, m, h, d or w behind it, or of seconds: in seconds."""
-    if value is None:
-        return None
-    found = _AGE.match(value.strip())
-    seconds = int(found[1]) * _UNITS[found[2] or "s"] if found else 0
-    if not 0 < seconds <= LONGEST:
-        raise click.BadParameter(
-            f"{value!r} is no age; write 90d, 12h, 30m or seconds.", context, parameter
-        )
-    return float(seconds)
 
 
 def _age_option(name: str, variable: str, setting: str) -> Callable[[F], F]:
     text = f"Default: {setting}."
-    return click.option(name, variable, callback=_read_age, metavar="AGE", help=text)
+    return click.option(name, variable, callback=read_age, metavar="AGE", help=text)
 
 
 @click.command("prune", short_help="Remove jobs and lines that are old.")

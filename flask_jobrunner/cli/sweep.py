@@ -39,7 +39,11 @@ def command(
 def _tell(result: SweepResult) -> None:
     for uuid, status in result.moved.items():
         echo(f"{uuid}  {status_word(status)}")
-    text = f"Looked at {count(result.looked_at, 'active job')}: {len(result.moved):,} ended."
+    again = sum(status == "queued" for status in result.moved.values())
+    ended = len(result.moved) - again
+    text = f"Looked at {count(result.looked_at, 'active job')}: {ended:,} ended."
+    if again:
+        text += f" {count(again, 'interrupted job')} waiting again."
     if result.reports:
         text += f" Recorded {count(result.reports, 'waiting report')}."
     echo(text)

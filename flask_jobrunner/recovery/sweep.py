@@ -18,6 +18,7 @@ from flask_jobrunner.protocol import identity
 from flask_jobrunner.runtime import Runtime
 
 from . import spool
+from .restart import fail_stranded, restart_interrupted
 from .settle import settle_report, settle_row, tell_finished
 from .stop import end_owner, is_overdue
 from .verdict import lost
@@ -84,6 +85,8 @@ class Sweeper:
                 self._one(job_id, uuid, result, still)
             after = page[-1][0]
         self._watched = {key: value for key, value in self._watched.items() if key in still}
+        result.moved |= dict.fromkeys(fail_stranded(self._runtime), "failed")
+        result.moved |= dict.fromkeys(restart_interrupted(self._runtime), "queued")
         return result
 
     def _spooled(self, result: SweepResult) -> None:

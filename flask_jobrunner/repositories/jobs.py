@@ -242,11 +242,13 @@ class JobRepository:
         actor: str | None,
         claim_mode: ClaimMode = "token",
         delay: float | None = None,
+        restarts_below: int | None = None,
     ) -> bool | None:
         """To `queued`, attempt + 1, lock taken. None: the lock is held. Durations are seconds.
 
         From a terminal status; or, under another revision, from `queued` while nobody is handing
-        the job out.
+        the job out. `restarts_below` counts it as a restart that nobody asked for, of which there
+        may be so many.
         """
         waits = job.status == "queued" and claim_mode == "trusted"
         if not waits and (job.is_active or not may_move(job.status, JobStatus.QUEUED)):
@@ -267,6 +269,7 @@ class JobRepository:
                 "queued_at": now,
                 "launched_at": None if credential_hash is None else now,
                 "unstarted_deaths": 0,
+                "restarts": 0 if restarts_below is None else jobs.c.restarts + 1,
                 "revision": revision,
                 "config_digest": config_digest,
             }
@@ -278,10 +281,13 @@ class JobRepository:
                 jobs.c.revision != revision,
                 or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= self._database.now()),
             ]
+        if restarts_below is not None:
+            guard.append(jobs.c.restarts < restarts_below)
+        action = "requeue" if restarts_below is None else "restart"
         from_status = JobStatus(job.status)
         try:
             return self._move(
-                job.id, job.attempt, from_status, values, *guard, action="requeue", actor=actor
+                job.id, job.attempt, from_status, values, *guard, action=action, actor=actor
             )
         except IntegrityError:
             return None

@@ -9,12 +9,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select, union_all
 
 from flask_jobrunner.model.errors import InvalidPayload
-from flask_jobrunner.model.records import Page
+from flask_jobrunner.model.records import Job, OwnedJob, Page
 from flask_jobrunner.model.statuses import OWNED, JobStatus
 
 from .database import Database
 from .new_row import hash_lock_key
-from .rows import select_jobs, to_job
+from .rows import select_jobs, span, to_job, to_owned
 
 PAGE_MAX = 200
 COUNT_CAP = 1000
@@ -30,6 +30,8 @@ class JobFilter:
     reference: str | None = None
     actor: str | None = None
     lock_key: str | None = None
+    finished_within: float | None = None
+    """Seconds since its end, at most."""
 
 
 class ListingRepository:
@@ -90,6 +92,32 @@ class ListingRepository:
         )
         return [(row["id"], row["job_uuid"]) for row in self._database.rows(statement)]
 
+    def restartable(self, job_type: str, restarts_below: int, within: float) -> list[Job]:
+        """Pulled jobs that were interrupted in the last `within` seconds, oldest first."""
+        jobs = self._database.tables.jobs
+        statement = select_jobs(self._database).where(
+            jobs.c.job_type == job_type,
+            jobs.c.status == str(JobStatus.INTERRUPTED),
+            jobs.c.claim_mode == "trusted",
+            jobs.c.restarts < restarts_below,
+            jobs.c.finished_at > self._database.now() - span(within),
+        )
+        rows = self._database.rows(statement.order_by(jobs.c.id).limit(PAGE_MAX))
+        return [to_job(row) for row in rows]
+
+    def stranded(self, revision: str | None, age: float) -> list[OwnedJob]:
+        """Jobs that have waited for `age` seconds for supervisors of another revision."""
+        jobs = self._database.tables.jobs
+        statement = select_jobs(self._database).where(
+            jobs.c.status == str(JobStatus.QUEUED),
+            jobs.c.claim_mode == "trusted",
+            jobs.c.revision.is_not(None),
+            jobs.c.revision != (revision or ""),
+            jobs.c.queued_at < self._database.now() - span(age),
+        )
+        rows = self._database.rows(statement.order_by(jobs.c.id).limit(PAGE_MAX))
+        return [to_owned(row) for row in rows]
+
     def _where(self, narrow: JobFilter) -> list[ColumnElement[bool]]:
         jobs = self._database.tables.jobs
         where = [
@@ -100,6 +128,8 @@ class ListingRepository:
         if narrow.lock_key is not None:
             # The hash is exact everywhere; it is there only while the lock is held.
             where.append(jobs.c.active_lock_key == hash_lock_key(narrow.lock_key))
+        if narrow.finished_within is not None:
+            where.append(jobs.c.finished_at > self._database.now() - span(narrow.finished_within))
         if narrow.status is not None:
             where.append(jobs.c.status.in_([str(status) for status in narrow.status]))
         return where

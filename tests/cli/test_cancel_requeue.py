@@ -5,6 +5,8 @@ from __future__ import annotations
 import getpass
 from pathlib import Path
 
+import pytest
+
 from flask_jobrunner import JobRunner
 from tests.helpers.commands import Commands
 from tests.host_acts import script
@@ -97,3 +99,37 @@ def test_requeue_as_json_lists_every_answer(commands: Commands, host_jobs: JobRu
 def test_requeue_without_a_job_is_a_usage_error(commands: Commands) -> None:
     assert commands("requeue").exit_code == 2
     assert commands("requeue", 99).exit_code == 3
+
+
+def test_all_jobs_of_a_status_run_again(commands: Commands, host_jobs: JobRunner) -> None:
+    failed = [
+        host_jobs.run_inline("host.script", script(("raise", "ValueError"))).job for _ in range(2)
+    ]
+    fine = host_jobs.run_inline("host.nothing").job
+    uuids = [job.uuid for job in failed if job is not None]
+
+    answer = commands("requeue", "--status", "failed", "--since", "1h", "--json")
+
+    assert [one["asked"] for one in answer.json()] == uuids
+    for uuid in uuids:
+        now = host_jobs.wait(uuid, timeout=60)
+        assert (now.status, now.attempt) == ("failed", 2)
+    assert fine is not None
+    assert host_jobs.get(fine.uuid).attempt == 1  # type: ignore[union-attr]
+    none = commands("requeue", "--status", "failed", "--since", "1h", "--type", "host.none")
+    assert (none.exit_code, none.err) == (0, "No such jobs.\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("1", "--status", "failed", "--since", "1h"),
+        ("--status", "failed"),
+        ("--since", "1h"),
+        ("1", "--type", "a.b"),
+        ("--status", "succeeded", "--since", "1h"),
+    ],
+)
+def test_which_jobs_are_meant_must_be_clear(commands: Commands, arguments: tuple[str, ...]) -> None:
+    assert commands("requeue", *arguments).exit_code == 2

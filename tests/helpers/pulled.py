@@ -7,7 +7,7 @@ from typing import Any
 from flask_jobrunner.model.records import Claim, Job
 from flask_jobrunner.protocol.envelope import hash_credential
 from flask_jobrunner.repositories.dispatch import Candidate, Wanted
-from tests.helpers.stores import CREDENTIAL, Store, queue, try_claim
+from tests.helpers.stores import CREDENTIAL, Repositories, queue, try_claim
 
 OTHER = "cd" * 32
 HASH, OTHER_HASH = hash_credential(CREDENTIAL), hash_credential(OTHER)
@@ -18,24 +18,25 @@ PULLED: dict[str, Any] = {
 }
 
 
-def pulled(store: Store, **values: Any) -> Job:
+def pulled(store: Repositories, **values: Any) -> Job:
     """A job that waits for a supervisor."""
     return queue(store, **PULLED | values)
 
 
-def waiting(store: Store, **wanted: Any) -> list[int]:
+def waiting(store: Repositories, **wanted: Any) -> list[int]:
     """The ids of what may be handed out, in order."""
     return [one.id for one in store.dispatch.candidates(Wanted(**wanted))]
 
 
-def candidate(store: Store, job: Job) -> Candidate:
-    found = [one for one in store.dispatch.candidates(Wanted()) if one.id == job.id]
+def candidate(store: Repositories, job: Job, revision: str | None = None) -> Candidate:
+    wanted = Wanted(revision=revision)
+    found = [one for one in store.dispatch.candidates(wanted) if one.id == job.id]
     assert found, "the job may not be handed out"
     return found[0]
 
 
 def reserve(
-    store: Store, one: Candidate, credential_hash: str = HASH, window: float = 30.0
+    store: Repositories, one: Candidate, credential_hash: str = HASH, window: float = 30.0
 ) -> bool:
     return store.dispatch.reserve(
         one, supervisor="s1", credential_hash=credential_hash, claim_window=window
@@ -43,12 +44,12 @@ def reserve(
 
 
 def give_back(
-    store: Store, job: Job, credential_hash: str = HASH, *, died: bool = False
+    store: Repositories, job: Job, credential_hash: str = HASH, *, died: bool = False
 ) -> str | None:
     return store.dispatch.give_back(
         job.id, job.attempt, credential_hash, died=died, message="It died.", evidence={"signal": 11}
     )
 
 
-def claimed(store: Store, job: Job, **values: Any) -> Claim | None:
+def claimed(store: Repositories, job: Job, **values: Any) -> Claim | None:
     return try_claim(store, job, claim_mode="trusted", **values)

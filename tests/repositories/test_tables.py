@@ -131,10 +131,12 @@ def test_what_belongs_to_somebody_is_compared_exactly(store: Store) -> None:
     """Ann must not be shown what is ann's, whatever the database thinks of case."""
     job = queue(store, owner="ann", reference="import:a", actor="ann", job_type="a.b")
     for name, value in {"owner": "ann", "reference": "import:a", "actor": "ann"}.items():
-        found = store.listing.find(JobFilter(**{name: value})).jobs
+        narrow: dict[str, Any] = {name: value}
+        found = store.listing.find(JobFilter(**narrow)).jobs
         assert [one.id for one in found] == [job.id]
         for other in (value.upper(), value.capitalize()):
-            assert store.listing.find(JobFilter(**{name: other})).jobs == []
+            narrow[name] = other
+            assert store.listing.find(JobFilter(**narrow)).jobs == []
     assert store.listing.find(JobFilter(job_type="A.B")).jobs == []
 
 

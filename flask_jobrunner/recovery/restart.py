@@ -1,0 +1,67 @@
+"""What waits in vain: interrupted jobs that may run again, and jobs of a revision that is gone."""
+
+from __future__ import annotations
+
+from flask_jobrunner.model.records import Job, OwnedJob
+from flask_jobrunner.model.statuses import Reason
+from flask_jobrunner.model.words import REASON_WORDS
+from flask_jobrunner.runtime import Runtime
+
+from .settle import holder_settled, tell_finished
+
+RESTART_WITHIN = 86400.0
+"""Seconds after its end for which an interrupted job may still run again by itself: an option that
+is set later does not bring back what was given up long ago."""
+
+
+def restart_interrupted(runtime: Runtime) -> list[str]:
+    """Put interrupted jobs back into the queue whose handlers allow it; their uuids."""
+    found = list[str]()
+    for job_type in runtime.handlers:
+        times = runtime.handlers.find(job_type).restart_interrupted
+        if times:
+            jobs = runtime.listing.restartable(job_type, times, RESTART_WITHIN)
+            found += [job.uuid for job in jobs if _restart(runtime, job, times)]
+    return found
+
+
+def _restart(runtime: Runtime, job: Job, times: int) -> bool:
+    config, budget = runtime.config, runtime.handlers.find(job.job_type).queue_budget
+    moved = runtime.jobs.requeue(
+        job,
+        claim_mode="trusted",
+        credential_hash=None,
+        claim_window=None,
+        queue_budget=config.queue_budget if budget is None else budget,
+        revision=config.revision,
+        config_digest=config.digest,
+        actor=None,
+        restarts_below=times,
+    )
+    if moved is None:
+        # Its key is held. A holder that is over is settled, and the next sweep tries again.
+        holder_settled(runtime, job.lock_key or "")
+    return bool(moved)
+
+
+def fail_stranded(runtime: Runtime) -> list[str]:
+    """Fail what has waited for REVISION_GRACE for a revision that no supervisor runs; uuids."""
+    grace = runtime.config.revision_grace
+    if grace is None:
+        return []
+    waiting = runtime.listing.stranded(runtime.config.revision, grace)
+    if not waiting:
+        return []
+    silence = runtime.supervisor_silence
+    run = {one.revision for one in runtime.supervisors.all() if one.silent_for <= silence}
+    return [seen.job.uuid for seen in waiting if seen.revision not in run and _fail(runtime, seen)]
+
+
+def _fail(runtime: Runtime, seen: OwnedJob) -> bool:
+    text = f"{REASON_WORDS[Reason.REVISION_MISMATCH]} It was made for {seen.revision}."
+    failed = runtime.jobs.fail_queued(
+        seen.job.id, seen.job.attempt, Reason.REVISION_MISMATCH, message=text
+    )
+    if failed:
+        tell_finished(runtime, seen.job.uuid)
+    return failed
