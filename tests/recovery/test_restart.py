@@ -72,7 +72,8 @@ def test_an_interrupted_job_waits_again_as_often_as_its_handler_allows(runtime: 
         assert (seen.job.status, seen.job.attempt) == ("queued", times + 1)
         assert seen.revision == "new"
         fence = take(runtime, seen.job)
-        assert runtime.endings.finish(fence, Outcome(status="interrupted", reason="shutdown"))
+        end = Outcome(status="interrupted", reason="shutdown")
+        assert runtime.endings.finish(fence, end, last_seq=seen.log_seq)
 
     assert sweep_once(runtime).moved == {}
     assert owned(runtime, job_id).job.status == "interrupted"
