@@ -1,14 +1,14 @@
 # Every target makes what it needs, in this folder. PYTHON is the interpreter of a new environment,
-# WORKERS how many tests run at once.
+# WORKERS how many tests run at once: they wait for processes more than they compute.
 PYTHON  ?= python3
-WORKERS ?= 2
+WORKERS ?= 3
 VENV    ?= .venv
 BIN     := $(VENV)/bin
 PIP     := -m pip install --quiet --disable-pip-version-check
 LOWEST  := .venv-lowest
 # The oldest libraries know no newer Python than the oldest one.
 LOWEST_PYTHON ?= $(shell python3.11 -c pass 2> /dev/null && echo python3.11 || echo $(PYTHON))
-PYTEST  := -m pytest -n $(WORKERS)
+PYTEST  := -m pytest -n $(WORKERS) --dist worksteal
 # A job's tests and the page's, but not the wheel's: those have a target of their own.
 TESTS   := tests --ignore=tests/packaging
 CODE    := flask_jobrunner tests demo_app benchmarks examples scripts migrations
