@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flask_jobrunner.runtime import set_process_role
 from tests.helpers import requirements
 from tests.servers import binaries, mariadb, postgresql
 
@@ -25,6 +26,13 @@ DATABASES = (
     pytest.param("postgresql", marks=pytest.mark.postgresql),
     pytest.param("mariadb", marks=pytest.mark.mariadb),
 )
+
+
+@pytest.fixture(autouse=True)
+def role_of_tests() -> Iterator[None]:
+    """A command that runs in this process says what the process is for: for that test only."""
+    yield
+    set_process_role("web")
 
 
 @pytest.fixture(scope="session")

@@ -182,7 +182,7 @@ def test_a_word_after_wait_is_explained(commands: Commands) -> None:
     assert "write --wait=30, or --wait after everything else" in answer.err
 
 
-@pytest.mark.parametrize("host_config", [{"HOST_FACTORY": "raise"}])
+@pytest.mark.parametrize("host_config", [{"HOST_FACTORY": "raise", "JOBRUNNER_ACK_TIMEOUT": 60}])
 def test_a_process_that_cannot_start_exits_1_with_its_last_words(commands: Commands) -> None:
     answer = commands("start", "host.nothing")
 

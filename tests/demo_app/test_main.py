@@ -48,7 +48,8 @@ def test_a_supervisor_beside_the_server_runs_what_waits(tmp_path: Path) -> None:
     assert_no_process_left(str(tmp_path), timeout=10)
     assert {line["status"] for line in told(tmp_path, "ended")} == {"succeeded"}
     started = [line["id"] for line in told(tmp_path, "started")]
-    assert started[0] == max(started)
+    # Two slots may have been taken before the last job, with the highest priority, was there.
+    assert started.index(max(started)) <= 2
     assert told(tmp_path, "stopped")
 
 
