@@ -80,6 +80,12 @@ def visit(page: Page, demo: Demo, camera: Camera) -> None:
     expect(page.locator("#jr-progress")).to_contain_text("rows checked", timeout=20_000)
     expect(page.locator("#jr-progress")).to_contain_text(re.compile(r"[3-6]\d%"), timeout=40_000)
     camera.take("running", page.url)
+    for number in (1, 2, 3):
+        title = f"Nightly report {number} of 3"
+        demo.run("enqueue", "demo.smoke", "--payload", '{"seconds": 60}', "--title", title)
+    page.goto(f"{address}/jobs/supervisors")
+    expect(page.locator("main")).to_contain_text("2 of 2 used", timeout=20_000)
+    camera.take("supervisors", page.url)
     camera.take("list", "/jobs/")
 
 
