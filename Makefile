@@ -55,7 +55,8 @@ test-matrix:
 # pyproject.toml admits. The floors that need the standard library only cannot tell them apart.
 test-lowest: $(LOWEST)/.all services
 	$(LOWEST)/bin/python $(PYTEST) -m 'not slow and not browser and not million' \
-		tests/test_*.py tests/repositories tests/dashboard tests/cli tests/acceptance
+		tests/test_*.py tests/repositories tests/dashboard tests/cli tests/testing \
+		tests/acceptance/test_push.py tests/acceptance/test_session_start.py tests/acceptance/test_pull.py
 
 wheel-test: $(VENV)/.all
 	$(BIN)/python -m pytest tests/packaging
