@@ -222,4 +222,5 @@ def test_a_supervisor_from_before_a_deploy_leaves_pinned_jobs_to_others(
     assert working.told("backing_off") == []
     columns = ("status", "attempt", "unstarted_deaths", "dispatch_until")
     assert pull.columns(*columns)[0] == ("queued", 1, 0, None)
-    assert [one.revision for one in pull.runtime.supervisors.all()] == [None]
+    rows = pull.runtime.supervisors
+    eventually(lambda: [one.revision for one in rows.all()] == [None], timeout=30)
