@@ -14,6 +14,7 @@ from tests.helpers.supervising import (
     ended,
     in_status,
 )
+from tests.helpers.waiting import eventually
 from tests.host_acts import script
 
 
