@@ -169,7 +169,8 @@ class Program:
         text, lines = f"{self._name} {what}.", self._last_lines()
         if process is not None:
             last = "\n".join(lines)
-            text += f" Its last lines:\n{last}" if last else " It wrote nothing."
+            # A line of its own: lists and the job's last line show the first one alone.
+            text += f"\nIts last lines:\n{last}" if last else " It wrote nothing."
         return ProgramFailed(
             text,
             argv=self._argv,
@@ -309,5 +310,5 @@ def _why(error: OSError, cwd: PathText | None) -> str:
     if cwd is not None and not Path(cwd).is_dir():
         return f"could not be started: there is no folder {os.fspath(cwd)}"
     if isinstance(error, FileNotFoundError):
-        return "was not found: is it installed where jobs run, and on their PATH"
+        return "was not found; it must be installed where jobs run, and on their PATH"
     return f"could not be started: {error.strerror or type(error).__name__}"

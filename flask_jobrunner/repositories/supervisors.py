@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import RowMapping, delete, func, insert, or_, select, update
+from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
 
 from flask_jobrunner.model.records import Identity, OwnedJob, Supervisor
 from flask_jobrunner.model.statuses import OWNED, JobStatus
@@ -102,12 +102,16 @@ class SupervisorRepository:
         return [one for one in self.all() if one.silent_for <= silence]
 
     def running(self, uuids: Sequence[str]) -> dict[str, list[OwnedJob]]:
-        """The jobs that run in processes of these supervisors, oldest first."""
+        """The jobs in these supervisors' slots, oldest first: reserved or running."""
         jobs, found = self._database.tables.jobs, dict[str, list[OwnedJob]]()
         if not uuids:
             return found
+        reserved = and_(
+            jobs.c.status == str(JobStatus.QUEUED), jobs.c.dispatch_until > self._database.now()
+        )
         statement = select_jobs(self._database).where(
-            jobs.c.status.in_([str(status) for status in OWNED]), jobs.c.dispatch_by.in_(uuids)
+            or_(jobs.c.status.in_([str(status) for status in OWNED]), reserved),
+            jobs.c.dispatch_by.in_(uuids),
         )
         for row in self._database.rows(statement.order_by(jobs.c.id)):
             found.setdefault(row["dispatch_by"], []).append(to_owned(row))

@@ -60,6 +60,8 @@ class Intake:
         self._desk = desk
         self._lookout = lookout
         self._boots = Backoff(FIRST_PAUSE, LONGEST_PAUSE, clock)
+        self._told_words = ""
+        """What was last said of them; a traceback is not repeated with every try."""
         self.closed = False
         """Whether no more jobs are taken."""
         self.found_nothing = False
@@ -97,6 +99,7 @@ class Intake:
     def claimed(self, child: Child) -> None:
         """A process has taken its job: processes can."""
         if self._boots.succeed():
+            self._told_words = ""
             self._log.info("recovered", "Processes can take jobs again.")
         told.started(self._log, child)
         self._lookout.hint()
@@ -115,7 +118,7 @@ class Intake:
         if report.refused == Reason.REVISION_MISMATCH:
             self._outdated(handed)
         else:
-            self._failed(told.why_not_taken(report, end))
+            self._failed(told.why_not_taken(report), told.last_words(end))
 
     def _has_place(self) -> bool:
         if self.closed or not self._desk.is_free or self._crew.in_doubt:
@@ -162,15 +165,17 @@ class Intake:
         told.outdated(self._log, handed)
         self._desk.ask(self._register.is_outdated, _ignore, self._contact.lost)
 
-    def _failed(self, why: str) -> None:
+    def _failed(self, why: str, words: str = "") -> None:
         pause = self._boots.fail()
         if pause is None:
             return
-        self._log.error(
-            "backing_off",
-            f"{why} The jobs stay in the queue; the next try is in {duration(pause)}.",
-            pause=round(pause, 1),
-        )
+        text = f"{why} The jobs stay in the queue; the next try is in {duration(pause)}."
+        if words and words == self._told_words:
+            text += " Its last words are the same as before."
+        elif words:
+            text += f" Its last words:\n{words}"
+        self._told_words = words
+        self._log.error("backing_off", text, pause=round(pause, 1))
 
 
 def _ignore(_: object) -> None:

@@ -160,10 +160,11 @@ class Supervisor:
         self._drain.begin()
         self._intake.closed = True
         running = len(self._crew.running)
+        hint = " Ctrl-C again hurries." if running and why == "SIGINT" else ""
         self._log.info(
             "stopping",
             f"Stopping ({why}): no more jobs are taken, {running} running; all have ended within "
-            f"{duration(self._plan.drain_timeout)}.",
+            f"{duration(self._plan.drain_timeout)}.{hint}",
             running=running,
         )
         self._notifier.tell("STOPPING=1")

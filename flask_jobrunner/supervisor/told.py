@@ -83,14 +83,18 @@ def outdated(log: Log, handed: Handed) -> None:
     log.error("outdated", text, **fields(handed))
 
 
-def why_not_taken(report: EndReport, end: Ending) -> str:
+def why_not_taken(report: EndReport) -> str:
     """Why a process did not take a job that was there to be taken."""
     reason = REASON_WORDS.get(report.refused or "", "")
     if report.killed == "claim_window":
         reason = "A process did not take its job within JOBRUNNER_CLAIM_WINDOW."
     reason = reason or "A process ended before it took its job."
-    text = f"{reason} It {_past(autopsy(report.evidence()))}."
-    return f"{text} Its last words:\n{end.words[-_LAST_WORDS:]}\n" if end.words else text
+    return f"{reason} It {_past(autopsy(report.evidence()))}."
+
+
+def last_words(end: Ending) -> str:
+    """What a process printed that took nothing: the end of it."""
+    return end.words[-_LAST_WORDS:].strip("\n")
 
 
 def _past(how: str) -> str:

@@ -93,6 +93,9 @@ def test_a_factory_that_raises_for_a_while_costs_no_job(
     told = working.told("backing_off")
     assert len(told) <= 6, "once per back-off"
     assert "the factory is broken on purpose" in told[0]["message"]
+    assert "stay in the queue; the next try is in " in told[0]["message"].splitlines()[0]
+    assert told[1]["message"].endswith(" Its last words are the same as before.")
+    assert "\n" not in told[1]["message"]
     assert told[0]["pause"] < told[1]["pause"] < told[2]["pause"]
     assert len(working.told("recovered")) == 1
     assert [event.action for event in pull.runtime.events.of(made[0].id)] == [

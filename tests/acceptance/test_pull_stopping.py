@@ -150,6 +150,7 @@ def test_ctrl_c_reaches_the_supervisor_and_not_its_jobs(
         terminal.shows(f"host.script job {made.id} started", timeout=60)
         terminal.interrupt()
         terminal.shows("Stopping (SIGINT)", timeout=60)
+        terminal.shows("Ctrl-C again hurries.")
         go_on.touch()
         assert terminal.exit_code(timeout=60) == 0
     finally:

@@ -105,7 +105,7 @@ def test_another_exit_code_raises_with_the_last_lines(rig: Rig) -> None:
     assert not failed.timed_out
     assert len(failed.last_lines) == program.LAST_LINES
     assert "token=********" in failed.last_lines
-    assert str(failed).startswith("sh ended with exit code 3. Its last lines:\n")
+    assert str(failed).startswith("sh ended with exit code 3.\nIts last lines:\n")
     assert "abcdef" not in str(failed)
 
 

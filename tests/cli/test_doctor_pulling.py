@@ -50,11 +50,11 @@ def test_jobs_that_nobody_takes(commands: Commands, host_app: Flask, host_jobs: 
     for _ in range(2):
         host_jobs.enqueue("host.nothing")
     host_jobs.enqueue("host.class")
-    ((level, message), (_, other)) = of(commands, "Supervisors", "Queue")
+    ((level, message),) = of(commands, "Supervisors", "Queue")
     assert level == "warning"
-    assert message.startswith("2 jobs of host.nothing waiting since ")
-    assert "No supervisor is running" in message
-    assert other.startswith("1 job of host.class waiting since ")
+    assert "2 jobs of host.nothing" in message
+    assert "1 job of host.class" in message
+    assert message.count("No supervisor is running") == 1
 
     add_supervisor(host_app, "one", types=("host.n*",))
     supervisor, queue = of(commands, "Supervisors", "Queue")

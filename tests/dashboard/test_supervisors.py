@@ -51,6 +51,7 @@ def test_without_any_it_says_how_to_run_one(host: Host) -> None:
     assert "No supervisor has been seen" in page
     assert "flask --app shop:create_app jobs work" in page
     assert "Nothing waits." in page
+    assert "<span>Loaded <time" in page, "polls change the page below it"
 
 
 def test_a_supervisor_with_what_it_runs(host: Host) -> None:
@@ -64,6 +65,19 @@ def test_a_supervisor_with_what_it_runs(host: Host) -> None:
     assert "reports.*, mail" in page
     assert "Build &lt;it&gt;" in page
     assert "Pushed" not in page
+
+
+def test_a_job_on_its_way_takes_its_slot_already(host: Host) -> None:
+    add_supervisor(host)
+    until = host.runtime.database.clock() + 30 * SECOND
+    uuid = pulled(host, title="Begins", dispatch_by="s1", dispatch_until=until)
+    pulled(host, title="Late", dispatch_by="s1", dispatch_until=until - 60 * SECOND)
+    page = host.get("/supervisors").text
+
+    assert "1 of 2 used" in page
+    assert uuid in page
+    assert "Begins" in page
+    assert "Late" not in page
 
 
 def test_its_state_is_a_word(host: Host) -> None:

@@ -96,11 +96,12 @@ def test_revisions_by_name(store: Store) -> None:
     assert [plain.takes_revision(one) for one in ("r1", None)] == [False, True]
 
 
-def test_the_jobs_that_run_in_a_supervisors_processes(store: Store) -> None:
+def test_the_jobs_in_a_supervisors_slots(store: Store) -> None:
     job, other = pulled(store), pulled(store)
     for one in (job, other):
         assert reserve(store, candidate(store, one))
-    assert store.supervisors.running(["s1"]) == {}, "they only wait so far"
+    on_their_way = store.supervisors.running(["s1"])["s1"]
+    assert [one.job.id for one in on_their_way] == [job.id, other.id], "they wait no more"
     assert claimed(store, job)
     change(store, other.id, dispatch_by="s2")
     assert claimed(store, other)

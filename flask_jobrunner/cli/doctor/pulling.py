@@ -33,20 +33,29 @@ def _examine(
         yield fine("Supervisors", "; ".join(_told(one) for one in alive) + ".")
     elif not waiting:
         yield fine("Supervisors", "None is running. Only jobs of the queue need one.")
+    untaken: dict[str, list[Waiting]] = {}
     for group in waiting:
         reason = nobody_takes(group.job_type, group.revision, alive)
         if reason is not None:
-            yield _untaken(group, reason)
+            untaken.setdefault(reason, []).append(group)
+    yield from (_untaken(groups, reason) for reason, groups in untaken.items())
 
 
-def _untaken(group: Waiting, reason: str) -> Finding:
-    more = "at least " if group.number >= WAITING_CAP else ""
+def _untaken(groups: list[Waiting], reason: str) -> Finding:
+    """What waits for one reason is one finding."""
+    since = min(group.since for group in groups)
     return warning(
         "Queue",
-        f"{more}{count(group.number, 'job')} of {group.job_type} waiting since "
-        f"{group.since:%Y-%m-%d %H:%M} UTC. {reason}",
+        f"{', '.join(_number(group) for group in groups)} waiting since "
+        f"{since:%Y-%m-%d %H:%M} UTC. {reason}",
         "Run `flask jobs work` with the code, and for the types, that they need.",
     )
+
+
+def _number(group: Waiting) -> str:
+    more = "at least " if group.number >= WAITING_CAP else ""
+    revision = f" (revision {group.revision})" if group.revision else ""
+    return f"{more}{count(group.number, 'job')} of {group.job_type}{revision}"
 
 
 def _told(one: Supervisor) -> str:
