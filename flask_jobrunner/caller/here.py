@@ -41,7 +41,7 @@ def run_here(
     somebody else ended it meanwhile.
     """
     with runtime.database.outside(), own_scope(runtime.db().session):
-        taken = take(runtime, _envelope(runtime, job, credential, claim_mode))
+        taken = take(runtime, _envelope(runtime, job, credential, claim_mode), inline=True)
         send(job_started, runtime.app, job=taken.claim.owned.job)
         ended = _run(runtime, taken)
         send(job_finished, runtime.app, job=ended.job)

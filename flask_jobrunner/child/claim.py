@@ -46,14 +46,18 @@ class Taken:
     """On the monotonic clock, before the claim was sent."""
 
 
-def take(runtime: Runtime, envelope: Envelope) -> Taken:
-    """Claim the job of the envelope. Raises `Refused` with the reason."""
+def take(runtime: Runtime, envelope: Envelope, *, inline: bool = False) -> Taken:
+    """Claim the job of the envelope. Raises `Refused` with the reason.
+
+    `inline` says that this process is not the job's own: see `OwnedJob.is_inline`.
+    """
     _compare_databases(runtime, envelope)
     _compare_revisions(runtime, envelope)
     started = Clock()
     instance = runtime.config.instance
     token = secrets.token_hex(32)
-    worker, parent = this_process(instance), parent_process(instance)
+    worker = this_process(instance)
+    parent = worker if inline else parent_process(instance)
     sent = [0.0]
 
     def claim() -> Claim | None:

@@ -131,7 +131,9 @@ class Program:
         while not self._has_ended():
             self._pump(_LOOK_EVERY)
             now = clock()
-            if self._timeout is not None and now - self._began >= self._timeout:
+            late = self._timeout is not None and now - self._began >= self._timeout
+            # It may have ended in time by itself, while `on_line` took longer.
+            if late and not self._has_ended():
                 self._end()
                 raise self.failure(f"ran longer than {self._timeout:g} s and was ended", late=True)
             if now >= next_look:
@@ -205,6 +207,10 @@ class Program:
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+        # It may have left its group. Not waited for yet, its number is still its own.
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(self._process.pid) != self._process.pid:
+                os.kill(self._process.pid, number)
 
     # --- its pipes ----------------------------------------------------------------------------
 
@@ -263,19 +269,25 @@ class Program:
         self._hand_on(self._parser.close(self._listener.clock.now()))
 
     def _hand_on(self, lines: list[NewLine]) -> None:
+        raised: BaseException | None = None
         for name, masker in self._maskers.items():
             own = [line for line in lines if line.stream == name]
             masked = masker.lines([line.message for line in own]) if own else []
             for line, message in zip(own, masked, strict=True):
-                self._pass_on(line, message)
+                self._record(line, message)
+                try:
+                    if self._on_line is not None:
+                        self._on_line(line.stream, line.message)
+                except BaseException as error:  # noqa: BLE001 - raised once all is in the log
+                    raised, self._on_line = error, None
+        if raised is not None:
+            raise raised
 
-    def _pass_on(self, line: NewLine, message: str) -> None:
+    def _record(self, line: NewLine, message: str) -> None:
         sink = self._listener.sink
         sink.record(line._replace(message=message, step_key=sink.step_key))
         self._lines += 1
         self._last.append(message)
-        if self._on_line is not None:
-            self._on_line(line.stream, line.message)
 
     def _last_lines(self) -> tuple[str, ...]:
         texts = (clip_bytes(strip_escapes(text).strip(), _LINE_BYTES) for text in self._last)

@@ -61,7 +61,7 @@ def command(
     now = _end(runtime, result.job) if force and result.job.is_active else result.job
     result = replace(result, job=now)
     if not as_json:
-        echo(_words(result, now, force=force))
+        echo(_words(runtime, result, now, force=force))
     elif wait is None:
         echo_json(masked(runtime, result.to_dict()))
     if wait is not None:
@@ -85,10 +85,16 @@ def _end(runtime: Runtime, job: Job) -> Job:
     return runtime.jobs.get(job.id) or job
 
 
-def _words(result: CancelResult, job: Job, *, force: bool) -> str:
+def _words(runtime: Runtime, result: CancelResult, job: Job, *, force: bool) -> str:
     if force and result.ok and job.is_terminal:
         return f"Job {job.uuid} is {STATUS_WORDS[job.status].lower()}."
     if force and result.ok:
+        seen = runtime.jobs.owned(job.id)
+        if seen is not None and seen.is_inline:
+            return (
+                f"Asked job {job.uuid} to stop. It runs inside process {seen.worker.pid}, which is "
+                "not ended for it; it stops at its next checkpoint."
+            )
         return (
             f"Job {job.uuid} is to be ended; its process cannot be reached from here. It ends "
             "itself, or `flask jobs work` or `sweep` on its machine ends it."

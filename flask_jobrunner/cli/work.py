@@ -8,7 +8,29 @@ import click
 from flask.cli import ScriptInfo
 
 from flask_jobrunner.model.errors import ConfigError
+from flask_jobrunner.protocol.checks import SECONDS_MAX, is_seconds
 from flask_jobrunner.runtime import Runtime, current_runtime, package_version, set_process_role
+
+
+def _read_types(
+    context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    # An empty one, as of a variable that is not set, would take nothing for ever.
+    if any(not one.strip() for one in value):
+        raise click.BadParameter(
+            "it is empty; leave it out to take every type.", context, parameter
+        )
+    return value
+
+
+def _read_timeout(
+    context: click.Context, parameter: click.Parameter, value: float | None
+) -> float | None:
+    # Neither NaN nor for ever: TERM has to have an end.
+    if value is not None and not (is_seconds(value) and value <= SECONDS_MAX):
+        text = f"it is a number of seconds from 0 to {SECONDS_MAX:,}."
+        raise click.BadParameter(text, context, parameter)
+    return value
 
 
 @click.command("work", short_help="Run what waits in the queue.")
@@ -20,13 +42,15 @@ from flask_jobrunner.runtime import Runtime, current_runtime, package_version, s
 @click.option(
     "--types",
     multiple=True,
+    callback=_read_types,
     metavar="GLOB",
     help="Take only such job types, as in 'reports.*'. May be given more than once.",
 )
 @click.option("--burst", is_flag=True, help="End when nothing is left that could be taken now.")
 @click.option(
     "--drain-timeout",
-    type=click.FloatRange(min=0),
+    type=float,
+    callback=_read_timeout,
     metavar="SECONDS",
     help="Within how many seconds of TERM or Ctrl-C all has ended. "
     "Default: JOBRUNNER_DRAIN_TIMEOUT.",

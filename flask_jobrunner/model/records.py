@@ -128,6 +128,14 @@ class OwnedJob:
         """Whether the start marker is set: from here on the handler may have had effects."""
         return self.job.handler_started_at is not None
 
+    @property
+    def is_inline(self) -> bool:
+        """Whether it runs inside a process that is there for more, such as a web server's.
+
+        Such an owner is its own parent: nobody watches it, and nobody may end it for the job.
+        """
+        return self.worker.pid is not None and self.worker == self.parent
+
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine:

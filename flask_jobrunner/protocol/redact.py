@@ -88,11 +88,18 @@ class LineMasker:
     def lines(self, lines: list[str]) -> list[str]:
         """The lines, in order, with masked secrets."""
         try:
-            if not self._in_key and not self._matcher.may_hold("\n".join(lines)):
+            if not self._in_key and not self._may_hold(lines):
                 return lines
         except Exception:  # noqa: BLE001 - what cannot be checked is not shown
             return [MASK for _ in lines]
         return [self._line(line) for line in lines]
+
+    def _may_hold(self, lines: list[str]) -> bool:
+        text = "\n".join(lines)
+        if self._matcher.may_hold(text):
+            return True
+        plain = "\n".join(map(strip_escapes, lines)) if _has_escapes(text) else text
+        return plain != text and self._matcher.may_hold(plain)
 
     def part(self, text: str) -> str:
         """A part of one long line."""
@@ -113,6 +120,10 @@ class LineMasker:
         if begins and not _KEY_END.search(line, begins[-1]):
             self._in_key = KEY_LINES
         return mask_text(line, self._keys)
+
+
+def _has_escapes(text: str) -> bool:
+    return "\x1b" in text or "\x9b" in text
 
 
 class _Matcher:
@@ -191,12 +202,15 @@ class _Masker:
 
 
 def _masked_text(text: str, matcher: _Matcher) -> str:
-    if not matcher.may_hold(text):
-        return text
-    # Coloured logs put their codes between a name and its value; then the colours are given up.
+    # Codes stand between a name and its value in coloured logs, and inside a name that a search
+    # found; where that hides a secret, the colours are given up.
     plain = strip_escapes(text)
-    masked = _masked_plain(plain, matcher)
-    return text if masked == plain else masked
+    if matcher.may_hold(plain):
+        masked = _masked_plain(plain, matcher)
+        if masked != plain:
+            return masked
+    # What the codes themselves hold, such as a title or the address of a link.
+    return _masked_plain(text, matcher) if plain != text and matcher.may_hold(text) else text
 
 
 def _masked_plain(text: str, matcher: _Matcher) -> str:

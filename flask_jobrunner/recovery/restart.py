@@ -16,16 +16,21 @@ is set later does not bring back what was given up long ago."""
 
 def restart_interrupted(runtime: Runtime) -> list[str]:
     """Put interrupted jobs back into the queue whose handlers allow it; their uuids."""
-    found = list[str]()
+    found, held = list[str](), set[str]()
     for job_type in runtime.handlers:
-        times = runtime.handlers.find(job_type).restart_interrupted
-        if times:
-            jobs = runtime.listing.restartable(job_type, times, RESTART_WITHIN)
-            found += [job.uuid for job in jobs if _restart(runtime, job, times)]
+        times, after = runtime.handlers.find(job_type).restart_interrupted, 0
+        while times and (
+            page := runtime.listing.restartable(job_type, times, RESTART_WITHIN, after)
+        ):
+            found += [job.uuid for job in page if _restart(runtime, job, times, held)]
+            after = page[-1].id
     return found
 
 
-def _restart(runtime: Runtime, job: Job, times: int) -> bool:
+def _restart(runtime: Runtime, job: Job, times: int, held: set[str]) -> bool:
+    """`held` are the lock keys that were found held in this pass: many jobs may wait for one."""
+    if job.lock_key in held:
+        return False
     config, budget = runtime.config, runtime.handlers.find(job.job_type).queue_budget
     moved = runtime.jobs.requeue(
         job,
@@ -41,6 +46,7 @@ def _restart(runtime: Runtime, job: Job, times: int) -> bool:
     if moved is None:
         # Its key is held. A holder that is over is settled, and the next sweep tries again.
         holder_settled(runtime, job.lock_key or "")
+        held.add(job.lock_key or "")
     return bool(moved)
 
 
@@ -49,12 +55,10 @@ def fail_stranded(runtime: Runtime) -> list[str]:
     grace = runtime.config.revision_grace
     if grace is None:
         return []
-    waiting = runtime.listing.stranded(runtime.config.revision, grace)
-    if not waiting:
-        return []
-    silence = runtime.supervisor_silence
+    silence, mine = runtime.supervisor_silence, runtime.config.revision
     run = {one.revision for one in runtime.supervisors.all() if one.silent_for <= silence}
-    return [seen.job.uuid for seen in waiting if seen.revision not in run and _fail(runtime, seen)]
+    waiting = runtime.listing.stranded([one for one in {*run, mine} if one is not None], grace)
+    return [seen.job.uuid for seen in waiting if _fail(runtime, seen)]
 
 
 def _fail(runtime: Runtime, seen: OwnedJob) -> bool:

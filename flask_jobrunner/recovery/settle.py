@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import has_request_context, request
 
-from flask_jobrunner.model.records import Identity, Job, NewLine, OwnedJob
+from flask_jobrunner.model.records import Job, NewLine, OwnedJob
 from flask_jobrunner.model.statuses import OWNED, Reason
 from flask_jobrunner.model.words import REASON_WORDS, autopsy
 from flask_jobrunner.protocol import identity
@@ -182,7 +182,7 @@ def _settle_owner(runtime: Runtime, seen: OwnedJob) -> bool:
         return settle_report(runtime, report)
     if look == "dead":
         # A requeue must not run beside what the dead process had started.
-        return _end_gone(runtime, seen, ended=_end_leftovers(seen.worker))
+        return _end_gone(runtime, seen, ended=_end_leftovers(seen))
     # Nobody here can look. Without a start marker nothing ran, and an expired lease is enough.
     expired = seen.lease_until is not None and seen.lease_until < seen.now
     return not seen.started and expired and _end_gone(runtime, seen)
@@ -201,9 +201,11 @@ def _end_gone(runtime: Runtime, seen: OwnedJob, *, ended: int = 0) -> bool:
     return done
 
 
-def _end_leftovers(worker: Identity) -> int:
+def _end_leftovers(seen: OwnedJob) -> int:
     """End what is left of a dead owner's process group, if its numbers mean anything here."""
-    here = identity.this_process()
+    worker, here = seen.worker, identity.this_process()
+    if seen.is_inline:
+        return 0  # what else is in that session is not the job's
     if (worker.host, worker.boot, worker.pid_ns) != (here.host, here.boot, here.pid_ns):
         return 0
     if worker.pid is None or worker.ticks is None:

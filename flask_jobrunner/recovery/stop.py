@@ -50,8 +50,11 @@ def _grace(runtime: Runtime, seen: OwnedJob) -> float:
 
 def end_owner(runtime: Runtime, seen: OwnedJob, *, grace: float = TERM_GRACE) -> bool:
     """End the process that owns the job, and what is left of its session: TERM, CONT, `grace`
-    seconds, KILL. False when it cannot be seen from here, or may not be signalled.
+    seconds, KILL. False when it cannot be seen from here, or may not be signalled, or is there
+    for more than this job.
     """
+    if seen.is_inline:
+        return False
     look = identity.look(seen.worker, runtime.config.instance)
     if look == "unseen":
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,28 +92,35 @@ class ListingRepository:
         )
         return [(row["id"], row["job_uuid"]) for row in self._database.rows(statement)]
 
-    def restartable(self, job_type: str, restarts_below: int, within: float) -> list[Job]:
-        """Pulled jobs that were interrupted in the last `within` seconds, oldest first."""
+    def restartable(
+        self, job_type: str, restarts_below: int, within: float, after: int
+    ) -> list[Job]:
+        """Pulled jobs that were interrupted in the last `within` seconds: a page in order of id,
+        from behind `after`."""
         jobs = self._database.tables.jobs
         statement = select_jobs(self._database).where(
             jobs.c.job_type == job_type,
             jobs.c.status == str(JobStatus.INTERRUPTED),
             jobs.c.claim_mode == "trusted",
             jobs.c.restarts < restarts_below,
+            jobs.c.id > after,
             jobs.c.finished_at > self._database.now() - span(within),
         )
         rows = self._database.rows(statement.order_by(jobs.c.id).limit(PAGE_MAX))
         return [to_job(row) for row in rows]
 
-    def stranded(self, revision: str | None, age: float) -> list[OwnedJob]:
-        """Jobs that have waited for `age` seconds for supervisors of another revision."""
-        jobs = self._database.tables.jobs
+    def stranded(self, revisions: Collection[str], age: float) -> list[OwnedJob]:
+        """Jobs that could have begun `age` seconds ago, made for none of these revisions, and
+        that nobody is handing out."""
+        jobs, now = self._database.tables.jobs, self._database.now()
         statement = select_jobs(self._database).where(
             jobs.c.status == str(JobStatus.QUEUED),
             jobs.c.claim_mode == "trusted",
             jobs.c.revision.is_not(None),
-            jobs.c.revision != (revision or ""),
-            jobs.c.queued_at < self._database.now() - span(age),
+            jobs.c.revision.not_in(revisions),
+            jobs.c.queued_at < now - span(age),
+            or_(jobs.c.not_before.is_(None), jobs.c.not_before < now - span(age)),
+            or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= now),
         )
         rows = self._database.rows(statement.order_by(jobs.c.id).limit(PAGE_MAX))
         return [to_owned(row) for row in rows]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from flask_jobrunner.recovery import stop
 from flask_jobrunner.recovery.sweep import sweep_once
 from flask_jobrunner.runtime import Runtime
 from tests.helpers.commands import Commands
+from tests.helpers.hosts import HostEnvironment
 from tests.helpers.processes import is_running
 from tests.helpers.stores import ELSEWHERE, end_as, owned, queue, start
 from tests.helpers.waiting import eventually
@@ -24,6 +28,13 @@ from tests.host_acts import script
 
 pytestmark = pytest.mark.slow
 STUBBORN = script(("ignore_signals",), ("print", "busy"), ("pause", 600))
+
+INLINE = """
+import json, sys
+from tests import host_app
+with host_app.create_app().app_context():
+    host_app.jobs.run_inline("host.script", json.loads(sys.argv[1]))
+"""
 
 
 @pytest.fixture
@@ -153,3 +164,30 @@ def test_a_queued_job_is_cancelled_as_ever(
     job = host_jobs.enqueue("host.nothing").job
 
     assert commands("cancel", job.uuid, "--force").out == f"Job {job.uuid} is cancelled.\n"
+
+
+def test_a_process_that_is_there_for_more_than_the_job_is_never_ended(
+    commands: Commands,
+    host_jobs: JobRunner,
+    host_environment: HostEnvironment,
+    runtime: Runtime,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An inline job: its owner may be a web server's process."""
+    payload = script(("print", "busy"), ("pause", 600))
+    argv = [sys.executable, "-c", INLINE, json.dumps(payload)]
+    with subprocess.Popen(argv, env=dict(host_environment.environ)) as server:
+        eventually(lambda: bool(host_jobs.find(status="running").jobs), timeout=30)
+        (job,) = host_jobs.find(status="running").jobs
+
+        answer = commands.process("cancel", job.uuid, "--force")
+        assert f"It runs inside process {server.pid}, which is not ended for it" in answer.out
+        monkeypatch.setattr(stop, "OVERDUE", 0.0)
+        sweep_once(runtime)
+        assert server.poll() is None
+        server.kill()
+    # Nobody is there who could report more: it is settled at once.
+    sweep_once(runtime)
+    ended = host_jobs.get(job.uuid)
+    assert ended is not None
+    assert ended.status == "cancelled"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -268,3 +269,24 @@ def test_a_private_key_is_hidden_in_the_log(rig: Rig) -> None:
     body = "A" * 64
     rig.sh(f"echo -----BEGIN PRIVATE KEY-----; echo {body}; echo -----END PRIVATE KEY-----")
     assert body not in "".join(text for _, text in rig.said)
+
+
+def test_what_on_line_refuses_is_in_the_log_with_all_that_came_with_it(rig: Rig) -> None:
+    def refuse(_stream: str, line: str) -> None:
+        raise ValueError(line)
+
+    with pytest.raises(ValueError, match="one"):
+        rig.sh(r"printf 'one\ntwo\nthree\n'; sleep 60", on_line=refuse)
+    assert [text for _, text in rig.said] == ["one", "two", "three"]
+
+
+def test_a_program_that_ended_in_time_is_not_late_because_of_its_listener(rig: Rig) -> None:
+    result = rig.sh("echo a", on_line=lambda *_: Event().wait(1.2), timeout=1)
+    assert result.ok
+
+
+def test_a_program_that_left_its_group_is_ended_too(rig: Rig) -> None:
+    leave = "import os, time; os.setpgid(0, os.getpgid(os.getppid())); time.sleep(30)"
+    with pytest.raises(ProgramFailed) as caught:
+        rig.run(sys.executable, "-c", leave, timeout=1)
+    assert caught.value.returncode == -signal.SIGTERM

@@ -51,7 +51,16 @@ def changed(**config: object) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--slots", "0"), ("--slots", "many"), ("--drain-timeout", "-1"), ("--unknown",), ("extra",)],
+    [
+        ("--slots", "0"),
+        ("--slots", "many"),
+        ("--drain-timeout", "-1"),
+        ("--drain-timeout", "inf"),
+        ("--drain-timeout", "nan"),
+        ("--types", ""),
+        ("--unknown",),
+        ("extra",),
+    ],
     ids=str,
 )
 def test_what_makes_no_sense_is_refused(commands: Commands, arguments: tuple[str, ...]) -> None:

@@ -232,3 +232,17 @@ class Hostile(Mapping[str, object]):
 
 def test_a_value_that_cannot_be_read_is_hidden() -> None:
     assert mask_value({"a": Hostile()}) == MASK
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[01;31m\x1b[Kpass\x1b[m\x1b[Kword=hunter2",  # as `grep --color` shows what it found
+        "\x1b[1mtok\x1b[0men: hunter2",
+        "\x1b]0;password=hunter2\x07",
+        "\x1b]8;;https://user:hunter2@host/\x07a link\x1b]8;;\x07",
+    ],
+)
+def test_terminal_codes_hide_no_secret_from_the_mask(text: str) -> None:
+    assert "hunter2" not in mask_text(text)
+    assert "hunter2" not in "".join(LineMasker().lines(["first", text, "last"]))

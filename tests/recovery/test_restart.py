@@ -12,6 +12,7 @@ from flask_jobrunner.model.records import Fence, Job, Outcome
 from flask_jobrunner.protocol.identity import this_process, uuid7
 from flask_jobrunner.recovery.restart import RESTART_WITHIN, fail_stranded, restart_interrupted
 from flask_jobrunner.recovery.sweep import sweep_once
+from flask_jobrunner.repositories import listing
 from flask_jobrunner.repositories.supervisors import NewSupervisor
 from flask_jobrunner.runtime import Runtime
 from tests.helpers.pulled import PULLED, candidate, claimed, reserve
@@ -37,6 +38,11 @@ def restartable(runtime: Runtime) -> Any:
         restart_interrupted=2,
     )
     runtime.handlers.add(described)
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE_MAX", 2)
 
 
 def take(runtime: Runtime, job: Job) -> Fence:
@@ -143,19 +149,58 @@ def test_a_job_of_a_revision_that_nobody_runs_fails_after_the_grace(runtime: Run
     assert {owned(runtime, job_id).job.status for job_id in (early, *ours)} == {"queued"}
 
 
-def test_it_waits_on_while_a_supervisor_of_its_revision_lives(runtime: Runtime) -> None:
-    stranded(runtime, 61)
-    new = NewSupervisor(
+def supervisor(revision: str) -> NewSupervisor:
+    return NewSupervisor(
         uuid=uuid7(),
         process=this_process(),
         types=(),
         slots=1,
         standby=0,
-        revision="old",
+        revision=revision,
         version="1",
     )
+
+
+def test_it_waits_on_while_a_supervisor_of_its_revision_lives(runtime: Runtime) -> None:
+    stranded(runtime, 61)
+    new = supervisor("old")
     runtime.supervisors.add(new)
 
     assert fail_stranded(runtime) == []
     runtime.supervisors.remove([new.uuid])
     assert len(fail_stranded(runtime)) == 1
+
+
+def test_jobs_of_a_revision_that_is_run_hide_none_of_one_that_is_not(
+    runtime: Runtime, small_pages: None
+) -> None:
+    runtime.supervisors.add(supervisor("old"))
+    for _ in range(3):
+        stranded(runtime, 61)
+    gone = stranded(runtime, 61, revision="gone")
+
+    assert fail_stranded(runtime) == [owned(runtime, gone).job.uuid]
+
+
+def test_jobs_whose_lock_is_held_hide_none_behind_them(runtime: Runtime, small_pages: None) -> None:
+    for _ in range(3):
+        interrupted(runtime, lock_key="k")
+    queue(runtime, lock_key="k")
+    free = interrupted(runtime)
+
+    assert restart_interrupted(runtime) == [owned(runtime, free).job.uuid]
+
+
+def test_a_job_that_is_not_due_yet_waits_for_its_revision_from_then_on(runtime: Runtime) -> None:
+    job_id = stranded(runtime, 61)
+    change(runtime, job_id, not_before=ago(runtime, 30))
+    assert fail_stranded(runtime) == []
+    change(runtime, job_id, not_before=ago(runtime, 61))
+    assert len(fail_stranded(runtime)) == 1
+
+
+def test_what_is_being_handed_out_is_not_failed(runtime: Runtime) -> None:
+    """Its supervisor is silent, as one that stood still for a while."""
+    job_id = stranded(runtime, 61)
+    assert reserve(runtime, candidate(runtime, owned(runtime, job_id).job, "old"))
+    assert fail_stranded(runtime) == []
