@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 
 import pytest
+from click.testing import CliRunner
+from flask.cli import ScriptInfo
 
+from flask_jobrunner.cli import jobs
 from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.model.words import STATUS_WORDS
 from tests.dashboard.hosts import Host, MakeHost
@@ -253,3 +257,22 @@ def test_fifty_rows_fit_the_budget(host: Host) -> None:
         )
 
     assert len(host.get().data) <= 60_000
+
+
+@pytest.mark.parametrize("status", [None, "queued", "failed", "lost"])
+def test_the_command_and_the_page_list_the_same(host: Host, status: str | None) -> None:
+    for one in JobStatus:
+        add_job(host.runtime, one, title=f"Job that is {one}")
+    wanted = ["--status", status] if status else []
+    runner = CliRunner()
+    script = ScriptInfo(create_app=lambda: host.app, set_debug_flag=False)
+
+    listed = json.loads(runner.invoke(jobs, ["list", "--json", *wanted], obj=script).stdout)["jobs"]
+    body = host.get(f"/?status={status}" if status else "/").text
+
+    shown = re.findall(r'jr-name"><a href="/jobs/([0-9a-f-]{36})"', body)
+    assert [job["uuid"] for job in listed] == shown
+    assert [job["title"] for job in listed] == names(body)
+    chips = re.findall(r'jr-chip jr-(\w+)"', body)
+    assert [job["status"] for job in listed] == chips
+    assert len(listed) == (1 if status else len(JobStatus))
