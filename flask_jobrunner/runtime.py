@@ -33,9 +33,10 @@ from .repositories.supervisors import SupervisorRepository
 
 if TYPE_CHECKING:
     from .config import Config
-    from .handlers import HandlerRegistry
+    from .handlers import Handler, HandlerRegistry
     from .model.recorded import RecordedJob
 
+Budget = Literal["run_budget", "queue_budget", "cancel_grace"]
 ProcessRole = Literal["web", "supervisor", "standby", "job"]
 EXTENSION = "jobrunner"
 ACTOR_MAX_BYTES = 191
@@ -233,6 +234,12 @@ class Runtime:
     def meta(self) -> MetaRepository:
         """Schema version and fingerprint."""
         return MetaRepository(self.database)
+
+    def budget(self, handler: Handler, name: Budget) -> float | None:
+        """Seconds that apply to this handler: its own value goes before the setting."""
+        own: float | None = getattr(handler, name)
+        setting: float | None = getattr(self.config, name)
+        return setting if own is None else own
 
     @property
     def supervisor_silence(self) -> float:

@@ -61,16 +61,11 @@ def prepare(
         actor=check_actor(runtime, actor),
         lock_key=check_lock_key(lock_key),
         payload_json=encode_payload(runtime, handler, payload),
-        queue_budget=queue_budget(runtime, handler),
+        queue_budget=runtime.budget(handler, "queue_budget"),
         revision=runtime.config.revision,
         config_digest=runtime.config.digest,
         base_url=base_url(runtime),
     )
-
-
-def queue_budget(runtime: Runtime, handler: Handler) -> float | None:
-    """Seconds that a job of this handler may wait: its own budget goes before the setting."""
-    return runtime.config.queue_budget if handler.queue_budget is None else handler.queue_budget
 
 
 def check_can_launch(runtime: Runtime) -> None:

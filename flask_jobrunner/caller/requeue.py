@@ -15,7 +15,7 @@ from flask_jobrunner.runtime import Runtime
 
 from .add import refuse_uncommitted
 from .handover import Launched, Wait
-from .prepare import check_actor, check_can_be_seen, check_can_launch, check_wait, queue_budget
+from .prepare import check_actor, check_can_be_seen, check_can_launch, check_wait
 from .tested import hand_over, needs_credential, record, take_from_queue
 
 LONGEST_DELAY = 366 * 86400
@@ -93,7 +93,7 @@ def _requeue(
         claim_mode=settled.claim_mode,
         credential_hash=hash_credential(credential) if credential else None,
         claim_window=runtime.config.claim_window if credential else None,
-        queue_budget=queue_budget(runtime, runtime.handlers.find(settled.job.job_type)),
+        queue_budget=runtime.budget(runtime.handlers.find(settled.job.job_type), "queue_budget"),
         revision=runtime.config.revision,
         config_digest=runtime.config.digest,
         delay=delay,

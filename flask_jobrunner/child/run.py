@@ -139,9 +139,8 @@ def _context(work: Work, payload: Any) -> JobContext:
 
 def _mark_started(work: Work, handler: Handler) -> bool:
     """The start marker: after it, an attempt without an end may have had effects."""
-    config = work.runtime.config
-    budget = config.run_budget if handler.run_budget is None else handler.run_budget
-    grace = config.cancel_grace if handler.cancel_grace is None else handler.cancel_grace
+    budget = work.runtime.budget(handler, "run_budget")
+    grace = work.runtime.budget(handler, "cancel_grace")
     give_up = work.clock.monotonic() + FINISH_FOR
     while True:
         try:

@@ -111,7 +111,10 @@ def _all(
         found += [one.uuid for one in page.jobs]
         cursor = page.next_cursor
         if len(found) > AT_ONCE:
-            fail(f"These are more than {AT_ONCE:,} jobs; narrow them by --type or --since.", 2)
+            fail(
+                f"These are more than {AT_ONCE:,} jobs; narrow them by --type or --since.",
+                ExitCode.USAGE,
+            )
         if cursor is None:
             return found[::-1]
 

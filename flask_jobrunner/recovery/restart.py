@@ -31,13 +31,13 @@ def _restart(runtime: Runtime, job: Job, times: int, held: set[str]) -> bool:
     """`held` are the lock keys that were found held in this pass: many jobs may wait for one."""
     if job.lock_key in held:
         return False
-    config, budget = runtime.config, runtime.handlers.find(job.job_type).queue_budget
+    config = runtime.config
     moved = runtime.jobs.requeue(
         job,
         claim_mode="trusted",
         credential_hash=None,
         claim_window=None,
-        queue_budget=config.queue_budget if budget is None else budget,
+        queue_budget=runtime.budget(runtime.handlers.find(job.job_type), "queue_budget"),
         revision=config.revision,
         config_digest=config.digest,
         actor=None,
@@ -55,9 +55,9 @@ def fail_stranded(runtime: Runtime) -> list[str]:
     grace = runtime.config.revision_grace
     if grace is None:
         return []
-    silence, mine = runtime.supervisor_silence, runtime.config.revision
-    run = {one.revision for one in runtime.supervisors.all() if one.silent_for <= silence}
-    waiting = runtime.listing.stranded([one for one in {*run, mine} if one is not None], grace)
+    run = {one.revision for one in runtime.supervisors.alive(runtime.supervisor_silence)}
+    run.add(runtime.config.revision)
+    waiting = runtime.listing.stranded([one for one in run if one is not None], grace)
     return [seen.job.uuid for seen in waiting if _fail(runtime, seen)]
 
 

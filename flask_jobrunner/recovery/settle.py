@@ -19,11 +19,11 @@ from flask_jobrunner.protocol.output import OutputParser
 from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.protocol.report import EndReport
 from flask_jobrunner.runtime import Runtime
-from flask_jobrunner.shim.evidence import end_leftovers
 from flask_jobrunner.signals import job_finished, send
 
 from . import spool
 from .deadlines import expire_queued
+from .stop import end_what_is_left
 from .verdict import verdict
 
 LAST_WORDS_BYTES = 8192
@@ -182,7 +182,7 @@ def _settle_owner(runtime: Runtime, seen: OwnedJob) -> bool:
         return settle_report(runtime, report)
     if look == "dead":
         # A requeue must not run beside what the dead process had started.
-        return _end_gone(runtime, seen, ended=_end_leftovers(seen))
+        return _end_gone(runtime, seen, ended=end_what_is_left(seen))
     # Nobody here can look. Without a start marker nothing ran, and an expired lease is enough.
     expired = seen.lease_until is not None and seen.lease_until < seen.now
     return not seen.started and expired and _end_gone(runtime, seen)
@@ -199,18 +199,6 @@ def _end_gone(runtime: Runtime, seen: OwnedJob, *, ended: int = 0) -> bool:
     if done:
         tell_finished(runtime, seen.job.uuid)
     return done
-
-
-def _end_leftovers(seen: OwnedJob) -> int:
-    """End what is left of a dead owner's process group, if its numbers mean anything here."""
-    worker, here = seen.worker, identity.this_process()
-    if seen.is_inline:
-        return 0  # what else is in that session is not the job's
-    if (worker.host, worker.boot, worker.pid_ns) != (here.host, here.boot, here.pid_ns):
-        return 0
-    if worker.pid is None or worker.ticks is None:
-        return 0
-    return end_leftovers(worker.pid, worker.ticks)
 
 
 def _parent_will_report(runtime: Runtime, seen: OwnedJob) -> bool:

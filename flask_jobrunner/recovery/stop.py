@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flask_jobrunner.model.errors import HandlerError, UnknownJobType
+from flask_jobrunner.model.errors import UnknownJobType
 from flask_jobrunner.model.records import Identity, OwnedJob
 from flask_jobrunner.model.statuses import OWNED
 from flask_jobrunner.protocol import identity
@@ -41,11 +41,11 @@ def is_overdue(runtime: Runtime, seen: OwnedJob) -> bool:
 
 def _grace(runtime: Runtime, seen: OwnedJob) -> float:
     """Seconds that the handler has to stop after its budget."""
-    grace = runtime.config.cancel_grace
-    with contextlib.suppress(UnknownJobType, HandlerError):
-        found = runtime.handlers.find(seen.job.job_type).cancel_grace
-        grace = grace if found is None else found
-    return grace or 0.0
+    try:
+        handler = runtime.handlers.find(seen.job.job_type)
+    except UnknownJobType:
+        return runtime.config.cancel_grace or 0.0
+    return runtime.budget(handler, "cancel_grace") or 0.0
 
 
 def end_owner(runtime: Runtime, seen: OwnedJob, *, grace: float = TERM_GRACE) -> bool:
@@ -60,10 +60,22 @@ def end_owner(runtime: Runtime, seen: OwnedJob, *, grace: float = TERM_GRACE) ->
         return False
     if look == "alive" and not _end(seen.worker, grace):
         return False
-    worker = seen.worker
-    if worker.pid is not None and worker.ticks is not None and _is_here(worker):
-        end_leftovers(worker.pid, worker.ticks)
+    end_what_is_left(seen)
     return True
+
+
+def end_what_is_left(seen: OwnedJob) -> int:
+    """End what is left of a dead owner's process group, if its numbers mean anything here; how
+    many processes there were.
+    """
+    worker, here = seen.worker, identity.this_process()
+    if seen.is_inline:
+        return 0  # what else is in that session is not the job's
+    if (worker.host, worker.boot, worker.pid_ns) != (here.host, here.boot, here.pid_ns):
+        return 0
+    if worker.pid is None or worker.ticks is None:
+        return 0
+    return end_leftovers(worker.pid, worker.ticks)
 
 
 def _end(worker: Identity, grace: float) -> bool:
@@ -103,8 +115,3 @@ def _gone_within(process: int, seconds: float) -> bool:
     poll = select.poll()
     poll.register(process, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
-
-
-def _is_here(worker: Identity) -> bool:
-    here = identity.this_process()
-    return (worker.host, worker.boot, worker.pid_ns) == (here.host, here.boot, here.pid_ns)

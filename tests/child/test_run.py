@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from flask_jobrunner.handlers import Handler, HandlerRegistry
 from flask_jobrunner.model.errors import DatabaseAway, LockBusy
 from flask_jobrunner.model.records import NewLine, Outcome
 from flask_jobrunner.model.statuses import StopReason
+from flask_jobrunner.runtime import Runtime
 from tests.child.fakes import a_claim
 
 
@@ -71,13 +73,14 @@ class Rig:
     def perform(self) -> Outcome | None:
         clock, claim = Clock(), a_claim()
         owned = dataclasses.replace(claim.owned, payload_json=self.payload_json)
-        runtime = SimpleNamespace(
+        runtime: Any = SimpleNamespace(
             app=self.app,
             config=load_config({"JOBRUNNER_RUN_BUDGET": 60})[0],
             handlers=self.registry,
             ownership=SimpleNamespace(mark_started=self._mark_started),
             uncommitted=lambda: self.uncommitted,
         )
+        runtime.budget = functools.partial(Runtime.budget, runtime)
         parts: dict[str, Any] = {"runtime": runtime, "lease": self.lease, "sink": self.sink}
         return perform(
             Work(
