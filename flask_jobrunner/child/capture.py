@@ -33,6 +33,8 @@ GATHER_SECONDS = 0.1
 """How long output stays in its pipe, where it outlives this process, before it is read."""
 _TICK = 0.02
 _DRAIN_SECONDS = 3.0
+_DRAIN_LIMIT = 60.0
+"""However steadily something comes, from then on it is left to the parent."""
 _HEADER_LIMIT = 256
 
 _decode = JSONDecoder().decode
@@ -135,15 +137,18 @@ class Capture:
     def drain(self) -> None:
         """Read until both pipes are empty and stop: other processes may hold them open.
 
-        What is in the pipes by now is read however long the database takes; what others still
-        write, only for a while.
+        What is in the pipes by now is read however long the database takes, and what the parent
+        gives back for as long as it comes; what others still write, only for a while.
         """
         self._stopped = True
         self._restore_pipes()
         certain = self._taken + sum(map(_unread, self._pipes.values()))
         give_up = self._own_time() + _DRAIN_SECONDS
+        limit, given = self._own_time() + _DRAIN_LIMIT, self._control.received
         while self._read_all():
-            late = self._own_time() >= give_up
+            if self._control.received > given:
+                given, give_up = self._control.received, self._own_time() + _DRAIN_SECONDS
+            late = self._own_time() >= min(give_up, limit)
             if late and (self._taken >= certain or self._control.is_behind):
                 break
             if self._control.is_behind:
@@ -252,6 +257,8 @@ class ControlReader:
     def __init__(self, fd: PrivateFd, rest: bytes) -> None:
         self.fd = fd
         self.ended = False
+        self.received = 0
+        """Bytes that came."""
         self._draining = False
         self._buffer = rest
         with suppress(OSError):
@@ -269,6 +276,7 @@ class ControlReader:
             if data is None:
                 break
             self.ended = not data
+            self.received += len(data)
             self._buffer += data
         frames = []
         while (frame := self._next()) is not None:

@@ -73,7 +73,7 @@ def test_each_of_four_jobs_ends_as_it_deals_with_the_request(
     assert attempt.evidence["killed"] == "shutdown"
     assert in_status(host_jobs, waiting, "queued").attempt == 1
     assert not any(is_running(pid) for pid in children)
-    assert took < 15 + 5, "some seconds for a machine where many tests run at once"
+    assert took < 300, "the handler would have gone on for twice as long"
     assert [len(working.told(e)) for e in ("stopping", "asked", "ending", "stopped")] == [1] * 4
     assert pull.runtime.supervisors.all() == []
 

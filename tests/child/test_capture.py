@@ -198,6 +198,35 @@ def test_the_end_waits_for_what_the_parent_drained(
     assert rig.lines() == {"resumed": ["a", "aa", "b"], "gone": ["a", "b"], "silent": ["a"]}[end]
 
 
+def test_the_end_waits_for_as_long_as_the_parent_gives_back(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a megabyte took a busy machine longer than the whole time that was left for it."""
+    monkeypatch.setattr(captures, "_DRAIN_SECONDS", 2.0)
+    own_time = 0.0
+
+    class Slow(PrivateFd):
+        """Once it is empty a second's work follows, and the next frame comes."""
+
+        def read(self, size: int) -> bytes | None:
+            nonlocal own_time
+            data = super().read(size)
+            if data is None and own_time < 9:
+                own_time += 1.0
+                os.write(rig.control_w, frame("stdout", b"a\n"))
+                if own_time == 9:
+                    os.write(rig.control_w, RESUME)
+            return data
+
+    os.write(rig.out_w, b"after\n")
+    os.write(rig.control_w, DRAINING + frame("stdout", b"a\n"))
+    rig.capture._logbook = rig.book
+    rig.capture._control.fd = Slow(rig.capture._control.fd.number)
+    monkeypatch.setattr(Capture, "_own_time", lambda _: own_time)
+    rig.capture.drain()
+    assert rig.lines() == ["a"] * 10 + ["after"]
+
+
 def test_an_unfinished_line_is_shown_after_a_while(rig: Rig) -> None:
     rig.start()
     os.write(rig.out_w, b"working")

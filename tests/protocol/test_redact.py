@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -16,6 +15,7 @@ from flask_jobrunner.protocol.redact import (
     mask_text,
     mask_value,
 )
+from tests.helpers.effort import is_about_linear
 
 HIDDEN = [
     ("postgresql://shop:s3cret@db/shop", "postgresql://shop:********@db/shop"),
@@ -110,10 +110,7 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 
 @pytest.mark.parametrize("text", EVIL, ids=range(len(EVIL)))
 def test_no_text_costs_more_than_linear_time(text: str) -> None:
-    started = time.perf_counter()
-    mask_text(text)
-
-    assert time.perf_counter() - started < 3
+    assert is_about_linear(mask_text, text)
 
 
 def test_lines_are_masked_one_by_one() -> None:

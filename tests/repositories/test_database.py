@@ -52,10 +52,8 @@ def test_a_row_that_somebody_holds_is_lock_busy_and_no_half_unit(
 
     with store.database.engine.begin() as holder:
         holder.execute(sa.update(jobs).where(jobs.c.id == other.id).values(title="held"))
-        began = time.monotonic()
         with pytest.raises(LockBusy):
             short_waits.database.run(unit)
-        assert time.monotonic() - began < 5
     assert row(store, first.id)["title"] is None
     assert row(store, other.id)["title"] == "held"
     short_waits.database.run(unit)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -83,9 +82,8 @@ def test_readers_go_on_beside_a_writer_and_a_writer_beside_readers(sqlite_store:
     jobs = sqlite_store.database.tables.jobs
     with sqlite_store.database.engine.begin() as writer:
         writer.execute(sa.update(jobs).values(title="not yet"))
-        began = time.monotonic()
+        # A reader that waited for the writer would meet the end of the busy time instead.
         assert row(sqlite_store, job.id)["title"] is None
-        assert time.monotonic() - began < 1
 
     def slow_reader(connection: sa.Connection) -> str | None:
         connection.execute(sa.select(jobs)).all()
