@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from flask_jobrunner.model.errors import DatabaseAway
 from flask_jobrunner.model.records import Job, OwnedJob
 from flask_jobrunner.model.statuses import Reason
 from flask_jobrunner.model.words import REASON_WORDS
@@ -9,9 +14,24 @@ from flask_jobrunner.runtime import Runtime
 
 from .settle import holder_settled, tell_finished
 
+log = logging.getLogger("flask_jobrunner")
 RESTART_WITHIN = 86400.0
 """Seconds after its end for which an interrupted job may still run again by itself: an option that
 is set later does not bring back what was given up long ago."""
+
+
+def _each(acts: Iterable[tuple[str, Callable[[], bool]]]) -> list[str]:
+    """The uuids for which something was done: a job that cannot be dealt with hides no other."""
+    done = list[str]()
+    for uuid, act in acts:
+        try:
+            if act():
+                done.append(uuid)
+        except DatabaseAway:
+            raise
+        except Exception:
+            log.exception("The sweep could not deal with job %s", uuid)
+    return done
 
 
 def restart_interrupted(runtime: Runtime) -> list[str]:
@@ -22,7 +42,7 @@ def restart_interrupted(runtime: Runtime) -> list[str]:
         while times and (
             page := runtime.listing.restartable(job_type, times, RESTART_WITHIN, after)
         ):
-            found += [job.uuid for job in page if _restart(runtime, job, times, held)]
+            found += _each((job.uuid, partial(_restart, runtime, job, times, held)) for job in page)
             after = page[-1].id
     return found
 
@@ -58,7 +78,7 @@ def fail_stranded(runtime: Runtime) -> list[str]:
     run = {one.revision for one in runtime.supervisors.alive(runtime.supervisor_silence)}
     run.add(runtime.config.revision)
     waiting = runtime.listing.stranded([one for one in run if one is not None], grace)
-    return [seen.job.uuid for seen in waiting if _fail(runtime, seen)]
+    return _each((seen.job.uuid, partial(_fail, runtime, seen)) for seen in waiting)
 
 
 def _fail(runtime: Runtime, seen: OwnedJob) -> bool:

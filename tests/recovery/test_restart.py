@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from flask_jobrunner import handlers
+from flask_jobrunner.model.errors import LockBusy
 from flask_jobrunner.model.records import Fence, Job, Outcome
 from flask_jobrunner.protocol.identity import this_process, uuid7
 from flask_jobrunner.recovery.restart import RESTART_WITHIN, fail_stranded, restart_interrupted
@@ -204,3 +205,29 @@ def test_what_is_being_handed_out_is_not_failed(runtime: Runtime) -> None:
     job_id = stranded(runtime, 61)
     assert reserve(runtime, candidate(runtime, owned(runtime, job_id).job, "old"))
     assert fail_stranded(runtime) == []
+
+
+def test_a_job_that_cannot_be_dealt_with_hides_none_behind_it(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    locked, free = (interrupted(runtime) for _ in range(2))
+    requeue, fail_queued = runtime.jobs.requeue, runtime.jobs.fail_queued
+
+    def locked_requeue(job: Job, **options: Any) -> Any:
+        if job.id == locked:
+            raise LockBusy("held by a stopped process")
+        return requeue(job, **options)
+
+    monkeypatch.setattr(runtime.jobs, "requeue", locked_requeue)
+    assert restart_interrupted(runtime) == [owned(runtime, free).job.uuid]
+    assert owned(runtime, locked).job.uuid in caplog.text
+
+    first, second = stranded(runtime, 61), stranded(runtime, 61)
+
+    def locked_fail(job_id: int, *args: Any, **options: Any) -> bool:
+        if job_id == first:
+            raise LockBusy("held by a stopped process")
+        return fail_queued(job_id, *args, **options)
+
+    monkeypatch.setattr(runtime.jobs, "fail_queued", locked_fail)
+    assert fail_stranded(runtime) == [owned(runtime, second).job.uuid]
