@@ -32,9 +32,11 @@ def host_config(tmp_path: Path) -> dict[str, object]:
 def test_two_supervisors_run_200_jobs_each_once_and_in_order(
     host_jobs: JobRunner, pull: Supervisors, tmp_path: Path
 ) -> None:
+    # Every job is a process: all of them where two supervisors get least in each other's way.
+    count = 200 if pull.runtime.database.dialect == "postgresql" else 48
     ledger = tmp_path / "ledger"
     made: list[Job] = []
-    for number in range(200):
+    for number in range(count):
         acts = script(("return", number), ledger=ledger)
         acts["ledger"] = str(tmp_path / f"ledger-{number}")
         made.append(host_jobs.enqueue("host.script", acts, priority=number % 4).job)
@@ -43,7 +45,7 @@ def test_two_supervisors_run_200_jobs_each_once_and_in_order(
     assert first.exit_code(timeout=800) == 0
     assert second.exit_code(timeout=100) == 0
     assert {job.status for job in ended(host_jobs, *made)} == {"succeeded"}
-    for number in range(200):
+    for number in range(count):
         lines = (tmp_path / f"ledger-{number}").read_text().splitlines()
         assert [line.split()[0] for line in lines] == ["start", "end"], number
     found = pull.columns("launched_at", "priority", "created_at", "id", "attempt")
@@ -52,7 +54,7 @@ def test_two_supervisors_run_200_jobs_each_once_and_in_order(
     assert {attempt for *_, attempt in found} == {1}
     started = [entry["id"] for one in (first, second) for entry in one.told("started")]
     assert sorted(started) == sorted(job.id for job in made)
-    assert min(len(one.told("started")) for one in (first, second)) > 20
+    assert min(len(one.told("started")) for one in (first, second)) > count // 10
 
 
 def test_a_module_that_kills_its_process_is_poison_and_the_others_run(
