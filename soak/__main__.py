@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 from collections import Counter
 
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="Keep the folder in any case.")
     options = parser.parse_args()
     seed = random.randrange(1 << 31) if options.seed is None else options.seed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through what ends the processes
     print(f"{options.database}, {options.minutes:g} min, seed {seed}", flush=True)
     report = soak(options.database, options.minutes, seed)
     print(summary(report))

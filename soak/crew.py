@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from soak.app import APP, SLOTS, STANDBY
+from soak.app import APP, SLOTS
 from tests.helpers.processes import Seen, children_of, processes_with
 
 SWEEP_PAUSE = 5.0
@@ -49,8 +49,8 @@ class Crew:
     def keep_up(self) -> None:
         """Start again who has ended; sweep from time to time."""
         roles = {
-            "work-1": flask_jobs("work", "--slots", str(SLOTS), "--standby", str(STANDBY)),
-            "work-2": flask_jobs("work", "--slots", str(SLOTS), "--standby", "0"),
+            "work-1": flask_jobs("work", "--slots", str(SLOTS)),
+            "work-2": flask_jobs("work", "--slots", str(SLOTS)),
         }
         if self.submitting:
             for number in range(self.submitters):
@@ -78,13 +78,12 @@ class Crew:
             )
 
     def _count(self) -> None:
-        # One more: a standby process that is discarded is on its way out.
         for name, process in self.running.items():
-            if name.startswith("work"):
-                jobs = [one for one in children_of(process.pid) if "run-trusted" in one.command]
-                living = [one for one in jobs if not one.is_zombie]
-                if len(living) > SLOTS + STANDBY + 1:
-                    self.crowds.append(f"{name} had {len(living)} children")
+            if name.startswith("work") and len(_jobs_of(process.pid)) > SLOTS:
+                # Looking takes time, in which one may go and another come: who is there twice?
+                both = _jobs_of(process.pid) & _jobs_of(process.pid)
+                if len(both) > SLOTS:
+                    self.crowds.append(f"{name} had {len(both)} children at once")
 
     def seen(self) -> dict[str, list[Seen]]:
         """The processes that a nemesis may choose from, by what they are."""
@@ -121,6 +120,11 @@ class Crew:
             one.kill()
             one.wait()
         return gone
+
+
+def _jobs_of(supervisor: int) -> set[int]:
+    children = [one for one in children_of(supervisor) if "run-trusted" in one.command]
+    return {one.pid for one in children if not one.is_zombie}
 
 
 def _kind(command: str) -> str:
