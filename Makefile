@@ -11,9 +11,10 @@ LOWEST_PYTHON ?= $(shell python3.11 -c pass 2> /dev/null && echo python3.11 || e
 PYTEST  := -m pytest -n $(WORKERS) --dist worksteal
 # A job's tests and the page's, but not the wheel's: those have a target of their own.
 TESTS   := tests --ignore=tests/packaging
-CODE    := flask_jobrunner tests demo_app benchmarks examples scripts migrations
+CODE    := flask_jobrunner tests demo_app benchmarks soak examples scripts migrations
 
-.PHONY: demo test test-million check coverage fix bench screenshots test-matrix test-lowest wheel-test services compiled clean
+.PHONY: demo test test-million check coverage fix bench soak screenshots test-matrix test-lowest wheel-test \
+	services compiled clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.demo
@@ -46,6 +47,13 @@ fix: $(VENV)/.all
 
 bench: $(VENV)/.all services
 	$(BIN)/python -m benchmarks
+
+# Everything at once and much trouble for some minutes, then a judge over what is left.
+DATABASE ?= sqlite
+MINUTES  ?= 10
+soak: $(VENV)/.all services compiled
+	$(BIN)/python -m soak --database $(DATABASE) --minutes $(MINUTES) \
+		$(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep)
 
 # The pictures in docs/images, from the demo's real pages.
 screenshots: $(VENV)/.all services
