@@ -34,7 +34,10 @@ _WAITING = {
 
 def held(store: Store, first: Call, second: Call) -> tuple[Any, Any]:
     """What both return, where `first` had the row until `second` was seen waiting for it."""
-    one, two = open_store(store.url), open_store(store.url)
+    one, two = (open_store(store.url, keep=True) for _ in range(2))
+    # Connected before: on SQLite the preparation of a connection would be what waits.
+    for each in (one, two):
+        each.database.read(lambda found: found.exec_driver_sql("SELECT 1"))
     written, asked, go = threading.Event(), threading.Event(), threading.Event()
 
     def before_commit(_connection: sa.Connection) -> None:
@@ -42,8 +45,12 @@ def held(store: Store, first: Call, second: Call) -> tuple[Any, Any]:
         assert go.wait(60), "nobody let the first transaction go on"
 
     sa.event.listen(one.database.engine, "commit", before_commit, once=True)
-    # Before our own listener, which is the one that waits on SQLite.
-    sa.event.listen(two.database.engine, "begin", lambda _: asked.set(), insert=True)
+
+    def before_statement(*_: object) -> None:
+        asked.set()
+
+    # On SQLite the first statement is the BEGIN that waits.
+    sa.event.listen(two.database.engine, "before_cursor_execute", before_statement)
     with ThreadPoolExecutor(2) as threads:
         try:
             ahead = threads.submit(first, one)
@@ -54,7 +61,10 @@ def held(store: Store, first: Call, second: Call) -> tuple[Any, Any]:
             assert not behind.done()
         finally:
             go.set()
-        return ahead.result(60), behind.result(60)
+        told = ahead.result(60), behind.result(60)
+    for each in (one, two):
+        each.database.engine.dispose()
+    return told
 
 
 def _waits(store: Store, behind: Future[Any]) -> bool:

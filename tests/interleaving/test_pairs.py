@@ -46,8 +46,8 @@ def cancels(job: Job) -> Call:
 
 
 def fails(reason: str, deadline: str | None = None) -> Callable[[Job], Call]:
-    return lambda job: lambda store: store.jobs.fail_queued(
-        job.id, 1, reason, message="No.", deadline=deadline
+    return lambda job: (
+        lambda store: store.jobs.fail_queued(job.id, 1, reason, message="No.", deadline=deadline)
     )
 
 
@@ -69,7 +69,7 @@ def test_of_two_that_move_a_queued_job_the_first_does(store: Store, pair: str) -
     job = queue(store, lock_key="k")
     change(store, job.id, queue_deadline=1)
     assert held(store, first(job), second(job)) == (True, False)
-    ended = {"claim": "running", "cancel": "cancelled"}.get(pair.split(",")[0], "failed")
+    ended = {"claim": "running", "cancel": "cancelled"}.get(pair.partition(",")[0], "failed")
     assert status_of(store, job.id)[0] == ended
     assert len(history(store, job.id)) == 2
     assert (store.jobs.holder("k") is not None) == (ended == "running")
