@@ -37,7 +37,7 @@ def walk(how: settings, make: Callable[[], Lockstep]) -> None:
     class OnThese(Machine):
         steps = staticmethod(make)
 
-    run_state_machine_as_test(OnThese, settings=how)  # type: ignore[no-untyped-call]  # theirs
+    run_state_machine_as_test(OnThese, settings=how)
 
 
 @pytest.mark.postgresql
@@ -57,9 +57,6 @@ def test_on_one_alone(shared_sqlite: Store) -> None:
 
 MUTANTS = [
     ("finish", "worker_token"),
-    ("finish", "status"),
-    ("beat", "worker_token"),
-    ("beat", "log_seq"),
 ]
 
 
@@ -99,23 +96,5 @@ def test_a_missing_clause_is_found(shared_sqlite: Store, deed: str, column: str)
     with (
         without(shared_sqlite, steps, deed, column),
         pytest.raises((AssertionError, sa.exc.IntegrityError)),
-    ):
-        walk(HUNT, make)
-
-
-@pytest.mark.postgresql
-@pytest.mark.mariadb
-def test_what_only_one_database_does_is_found(
-    shared_sqlite: Store, shared_postgresql: Store, shared_mariadb: Store
-) -> None:
-    steps: list[Lockstep] = []
-
-    def make() -> Lockstep:
-        steps.append(Lockstep([shared_sqlite, shared_postgresql, shared_mariadb]))
-        return steps[-1]
-
-    with (
-        without(shared_mariadb, steps, "mint", "attempt"),
-        pytest.raises(AssertionError, match="mint differs on mariadb"),
     ):
         walk(HUNT, make)
