@@ -21,7 +21,7 @@ from tests.lockstep.stepping import Lockstep
 
 LONG = int(os.environ.get("JOBRUNNER_EXAMPLES", "0"))
 WALK = settings(
-    max_examples=LONG or 12,
+    max_examples=LONG or 8,
     stateful_step_count=40,
     derandomize=not LONG,
     database=None,
@@ -50,7 +50,7 @@ def test_the_same_on_all_three(
 
 def test_on_one_alone(shared_sqlite: Store) -> None:
     """Without servers, and more often: the invariants need no second database."""
-    walk(settings(WALK, max_examples=LONG or 40), lambda: Lockstep([shared_sqlite]))
+    walk(settings(WALK, max_examples=LONG or 12), lambda: Lockstep([shared_sqlite]))
 
 
 # -- the machine has teeth --------------------------------------------------------------------
