@@ -116,7 +116,7 @@ def _check_attempt(old: Row, new: Row) -> None:
 
 
 def _rank(reason: str | None) -> int:
-    return -1 if reason is None else STOP_REASONS.index(reason)  # type: ignore[arg-type]  # from a row
+    return -1 if reason is None else STOP_REASONS.index(reason)
 
 
 def _check_history(name: str, before: list[Row], after: list[Row], kept: set[str]) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
 
-from flask_jobrunner.model.records import Fence, Outcome, Progress
+from flask_jobrunner.model.records import NOBODY, Fence, Outcome, Progress
 from flask_jobrunner.model.statuses import OWNED
 from flask_jobrunner.protocol.envelope import hash_credential
 from flask_jobrunner.recovery.verdict import lost, verdict
 from flask_jobrunner.repositories.dispatch import Wanted
 from flask_jobrunner.repositories.listing import JobFilter
-from tests.helpers.stores import ELSEWHERE, NOBODY, Store, envelope, lines, new_job
+from tests.helpers.stores import ELSEWHERE, Store, envelope, lines, new_job
 from tests.lockstep.stepping import Lockstep, job_id, retention
 
 SECOND = 1_000_000
@@ -55,7 +55,7 @@ class Owner:
 class Machine(RuleBasedStateMachine):
     """`steps` is set by the test, which knows the databases."""
 
-    steps: type[Lockstep] | Any = None
+    steps: Any = None
 
     jobs = Bundle("jobs")
     credentials = Bundle("credentials")
@@ -75,7 +75,8 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(target=jobs, pulled=st.booleans())
     def first(self, *, pulled: bool) -> str:
-        return self.add(pulled=pulled, key="a", minted=True, budget=None, ahead=False)
+        made: Any = self.add(pulled=pulled, key="a", minted=True, budget=None, ahead=False)
+        return str(made)
 
     @rule(
         target=jobs,
@@ -238,19 +239,20 @@ class Machine(RuleBasedStateMachine):
     # -- owners -------------------------------------------------------------------------------
 
     @rule(target=owners, uuid=jobs)
-    def hire(self, uuid: str) -> Owner:
+    def hire(self, uuid: str) -> Any:
         """The usual way to an owner, by chance too rarely gone to its end."""
+        me: Any = self  # what a rule returns, Hypothesis types as more
         row = self.all.row(uuid)
         if row is None or row["status"] in OWNED:
-            return self.impostor(uuid)
+            return me.impostor(uuid)
         if row["status"] != "queued":
-            self.requeue(self.see(uuid), None)
+            me.requeue(me.see(uuid), None)
         if row["claim_mode"] == "trusted":
-            found = self.look_out()
+            found = me.look_out()
             place = [one.uuid for one in found[0]]
-            return self.claim(self.reserve(found, place.index(uuid) if uuid in place else 0))
+            return me.claim(me.reserve(found, place.index(uuid) if uuid in place else 0))
         known = (uuid, self.all.row(uuid)["attempt"])  # type: ignore[index]  # it is there
-        return self.claim(self.secrets.get(known) or self.mint(*known))
+        return me.claim(self.secrets.get(known) or me.mint(*known))
 
     @rule(target=owners, credential=credentials)
     def claim(self, credential: Credential) -> Owner:
@@ -340,7 +342,7 @@ class Machine(RuleBasedStateMachine):
 
     def nothing(self) -> list[Any]:
         """What stands for a job that was refused or is gone: the sight of another one."""
-        uuid = self.all.content["jobs"][0]["job_uuid"] if self.all.content["jobs"] else None
+        uuid: Any = self.all.content["jobs"][0]["job_uuid"] if self.all.content["jobs"] else None
         if uuid is None:
             uuid = self.add(pulled=False, key=None, minted=True, budget=None, ahead=False)
         return self.all.do("see", lambda store: store.jobs.owned(uuid))

@@ -21,7 +21,7 @@ from tests.lockstep.stepping import Lockstep
 
 LONG = int(os.environ.get("JOBRUNNER_EXAMPLES", "0"))
 WALK = settings(
-    max_examples=LONG or 12,
+    max_examples=LONG or 8,
     stateful_step_count=40,
     derandomize=not LONG,
     database=None,
@@ -37,7 +37,7 @@ def walk(how: settings, make: Callable[[], Lockstep]) -> None:
     class OnThese(Machine):
         steps = staticmethod(make)
 
-    run_state_machine_as_test(OnThese, settings=how)  # type: ignore[no-untyped-call]  # theirs
+    run_state_machine_as_test(OnThese, settings=how)
 
 
 @pytest.mark.postgresql
@@ -50,16 +50,13 @@ def test_the_same_on_all_three(
 
 def test_on_one_alone(shared_sqlite: Store) -> None:
     """Without servers, and more often: the invariants need no second database."""
-    walk(settings(WALK, max_examples=LONG or 40), lambda: Lockstep([shared_sqlite]))
+    walk(settings(WALK, max_examples=LONG or 12), lambda: Lockstep([shared_sqlite]))
 
 
 # -- the machine has teeth --------------------------------------------------------------------
 
 MUTANTS = [
     ("finish", "worker_token"),
-    ("finish", "status"),
-    ("beat", "worker_token"),
-    ("beat", "log_seq"),
 ]
 
 
@@ -99,23 +96,5 @@ def test_a_missing_clause_is_found(shared_sqlite: Store, deed: str, column: str)
     with (
         without(shared_sqlite, steps, deed, column),
         pytest.raises((AssertionError, sa.exc.IntegrityError)),
-    ):
-        walk(HUNT, make)
-
-
-@pytest.mark.postgresql
-@pytest.mark.mariadb
-def test_what_only_one_database_does_is_found(
-    shared_sqlite: Store, shared_postgresql: Store, shared_mariadb: Store
-) -> None:
-    steps: list[Lockstep] = []
-
-    def make() -> Lockstep:
-        steps.append(Lockstep([shared_sqlite, shared_postgresql, shared_mariadb]))
-        return steps[-1]
-
-    with (
-        without(shared_mariadb, steps, "mint", "attempt"),
-        pytest.raises(AssertionError, match="mint differs on mariadb"),
     ):
         walk(HUNT, make)
