@@ -18,8 +18,10 @@ from soak.evidence import Evidence, Row, per_job
 LOOSE = 1_000_000
 LONGEST_LINE = 16384
 ELSEWHERE = {
-    "I21": "also the crash matrix; here every history of a row must be whole",
-    "I22": "the state machine that runs in lock-step on all databases",
+    "I1-I5, I8-I12": "in every order of steps: tests/model_check",
+    "I13": "arguments, environments and answers: tests/acceptance/test_secrecy.py",
+    "I21": "with I11 here, as far as a history shows it; at each step: tests/acceptance",
+    "I22": "not here: a soak has one database; tests run on all three",
 }
 
 
