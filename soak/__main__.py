@@ -54,11 +54,12 @@ def summary(report: Report) -> str:
         ("log lines", len(seen.logs)),
         ("removed by prune", report.pruned),
         ("checked", ", ".join(CHECKS)),
-        *((name, f"checked by {where}") for name, where in ELSEWHERE.items()),
+        *((f"elsewhere {name}", where) for name, where in ELSEWHERE.items()),
         ("violations", len(report.violations)),
     ]
-    lines = [f"{name:<17} {value}" for name, value in rows]
-    lines += [f"{one.invariant}: job {one.job}: {one.text}" for one in report.violations]
+    lines = [f"{name:<24} {value}" for name, value in rows]
+    where = f"in {report.folder}: grep it in history.jsonl and ledger.jsonl"
+    lines += [f"{one.invariant}: job {one.job}: {one.text} ({where})" for one in report.violations]
     return "\n".join(lines)
 
 

@@ -40,6 +40,8 @@ class _Server:
     name: str
     process: process.ServerProcess
     answers: Callable[[], bool]
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    """That of before: what is started with a soak's mark is ended with it."""
 
     def restart(self, absent: float) -> None:
         """Kill it at once, stay away, start it again. From the thread that lives as long as it."""
@@ -58,7 +60,7 @@ class _Server:
             log=self.process.log,
             answers=self.answers,
             stop_signal=self.process.stop_signal,
-            env=os.environ | {"LC_ALL": "C.UTF-8"},
+            env=self.environ | {"LC_ALL": "C.UTF-8"},
             unprivileged=True,
         )
 
