@@ -38,6 +38,8 @@ class Fault:
     mark: str
     database: str
     hit: int = 1
+    after: str | None = None
+    """A file: only what comes by once it is there counts."""
 
     def environ(self) -> dict[str, str]:
         """What a process needs in its environment, and hands on to its children."""
@@ -63,7 +65,10 @@ class _Hook:
         self._hits = 0
 
     def __call__(self, name: str) -> None:
+        after = self._fault.after
         if name != self._fault.point or process_role() != self._fault.role:
+            return
+        if after is not None and not Path(after).exists():
             return
         self._hits += 1
         if self._hits == self._fault.hit and _is_first(self._fault.mark):

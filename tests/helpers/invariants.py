@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def _ends(events: Rows) -> Iterable[str]:
     for attempt, count in ends.items():
         if count > 1:
             yield f"I3: attempt {attempt} ended {count} times"
-    for before, after in zip(moves, moves[1:], strict=False):
+    for before, after in pairwise(moves):
         if after["from_status"] != before["to_status"]:
             yield f"I21: {before['to_status']} became {after['from_status']} without an event"
 
