@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ class Case:
         self._run_one(fault, ("kill",))
 
     def _cancel(self, fault: Fault) -> None:
-        self._run_one(Fault(**{**vars(fault), "point": "none"}))
+        self._run_one(replace(fault, point="none"))
         eventually(self.ledger.exists, timeout=PATIENCE, message=self._told)
         job = self.job()
         assert job is not None
@@ -115,9 +115,12 @@ class Case:
         self._command(fault, "jobs", "sweep")
 
     def _prune(self, fault: Fault) -> None:
-        self._sweep(Fault(**{**vars(fault), "point": "none"}))
-        eventually(lambda: (job := self.job()) is not None and job.is_terminal, timeout=PATIENCE)
-        self._command(fault, "jobs", "prune", "--jobs", "0s")
+        self._sweep(replace(fault, point="none"))
+        eventually(lambda: self._asked[0].poll() is not None, timeout=PATIENCE, message=self._told)
+        job = self.job()
+        assert job is not None
+        self.pull.change(job, finished_at=1)
+        self._command(fault, "jobs", "prune", "--jobs", "1d")
 
     def _ask(self, fault: Fault, *words: str) -> subprocess.Popen[bytes]:
         return self._process(fault, [sys.executable, str(ASKER), *words])
@@ -174,7 +177,7 @@ class Case:
         """A sweep; a supervisor where none works; time, where nothing but time would help."""
         if pruning:
             if all(one.poll() is not None for one in self._asked):
-                self._command(Fault(**NO_FAULT), "jobs", "prune", "--jobs", "0s")
+                self._command(Fault(**NO_FAULT), "jobs", "prune", "--jobs", "1d")
             return
         if self.mode == "pull" and all(one.process.poll() is not None for one in self.pull.started):
             self._work(None)

@@ -1,6 +1,6 @@
-"""What is expected of each fault: point × action × mode.
+"""What is expected of each fault: by point, action and mode.
 
-One more column than the text of the design has: how often the handler began and came to its end.
+Each end says what is in the row, and how often the handler began and came to its end.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ TABLE: dict[str, Row] = {
 }  # fmt: skip
 
 ELSEWHERE = {
-    "cancel.signalled": "what a forced stop does to the tree is in tests/acceptance/test_forced.py; "
-    "once the signal is sent, the canceller's death changes nothing",
-    "requeue.committed": "a requeued row is a submitted one: `submit.committed` covers it; the move "
+    "cancel.signalled": "what a forced stop does is in tests/acceptance/test_forced.py; once the "
+    "signal is sent, the death of who sent it changes nothing",
+    "requeue.committed": "a requeued row is a submitted one, as in `submit.committed`; the move "
     "itself is `move.before` and `move.committed`",
 }
 """Points that are not in the table, and why."""

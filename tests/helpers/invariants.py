@@ -28,14 +28,10 @@ def check(database: sa.Engine, ledgers: Mapping[int, Path] | None = None) -> lis
         # One snapshot: a row that moves between two reads would look like a violation.
         if database.dialect.name == "postgresql":
             connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        found: dict[str, Rows] = {
-            name: list(
-                connection.execute(sa.text(f"SELECT * FROM jobrun_{name} ORDER BY id"))
-                .mappings()
-                .all()
-            )
-            for name in names
-        }
+        found: dict[str, Rows] = {}
+        for name in names:
+            statement = sa.text(f"SELECT * FROM jobrun_{name} ORDER BY id")
+            found[name] = [*connection.execute(statement).mappings()]
     jobs = {row["id"]: row for row in found["jobs"]}
     violations = list(_orphans(jobs, found))
     violations += _tokens(found["attempts"])
