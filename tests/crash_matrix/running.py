@@ -43,6 +43,7 @@ class Case:
     folder: Path
     database: str
     _asked: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _may_age: bool = False
 
     @property
     def ledger(self) -> Path:
@@ -73,6 +74,10 @@ class Case:
             eventually(lambda: fault.pid is not None, timeout=PATIENCE, message=self._told)
             self._see(fault.pid or 0)
             self.go.touch()
+            stays_so = self.action in ("kill", "raise")
+            self._may_age = (
+                stays_so and row.role == {"push": "web", "pull": "supervisor"}[self.mode]
+            )
             eventually(self._is_over, timeout=PATIENCE, message=self._told)
             return self.job()
         finally:
@@ -179,10 +184,12 @@ class Case:
             if all(one.poll() is not None for one in self._asked):
                 self._command(Fault(**NO_FAULT), "jobs", "prune", "--jobs", "1d")
             return
+        if job.status == "queued" and self._may_age and self._nobody_comes():
+            # Once: what is reserved after that is in good hands.
+            self._may_age = False
+            self.pull.change(job, **{self._deadline: 1})
         if self.mode == "pull" and all(one.process.poll() is not None for one in self.pull.started):
             self._work(None)
-        if job.status == "queued" and self._nobody_comes():
-            self.pull.change(job, **{self._deadline: 1})
         with suppress(JobRunnerError):
             Sweeper(self.pull.runtime).sweep()
 
