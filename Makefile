@@ -13,8 +13,8 @@ PYTEST  := -m pytest -n $(WORKERS) --dist worksteal
 TESTS   := tests --ignore=tests/packaging
 CODE    := flask_jobrunner tests demo_app benchmarks soak examples scripts migrations
 
-.PHONY: demo test test-million check coverage fix bench soak screenshots test-matrix test-lowest wheel-test \
-	services compiled clean
+.PHONY: demo test test-million test-faults check coverage fix bench soak screenshots test-matrix \
+	test-lowest wheel-test services compiled clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.demo
@@ -26,6 +26,10 @@ test: $(VENV)/.all services compiled
 # One job prints a million lines, in three ways, on each database: minutes, so by itself.
 test-million: $(VENV)/.all services compiled
 	$(BIN)/python -m pytest tests/child/test_loud_jobs.py -m million
+
+# Every fault point with everything that can happen there, on each database.
+test-faults: $(VENV)/.all services compiled
+	$(BIN)/python $(PYTEST) tests/crash_matrix -m 'faults or not faults' --timeout 400
 
 check: $(VENV)/.all services compiled
 	$(BIN)/ruff format --check $(CODE)
@@ -66,7 +70,7 @@ test-matrix:
 # Whatever Flask or SQLAlchemy can change, and one job's whole path, with the oldest libraries that
 # pyproject.toml admits. The floors that need the standard library only cannot tell them apart.
 test-lowest: $(LOWEST)/.all services
-	$(LOWEST)/bin/python $(PYTEST) -m 'not slow and not browser and not million' \
+	$(LOWEST)/bin/python $(PYTEST) -m 'not slow and not browser and not million and not faults' \
 		tests/test_*.py tests/repositories tests/dashboard tests/cli tests/testing \
 		tests/acceptance/test_push.py tests/acceptance/test_session_start.py tests/acceptance/test_pull.py
 

@@ -118,6 +118,7 @@ def allow(action: str, job: Job | None) -> bool:
 
 def create_app() -> Flask:
     """Build the application on the database that the environment names."""
+    _arm()
     app = Flask("tests.host_app", instance_path=os.environ.get(INSTANCE))
     app.config.update(
         SECRET_KEY="of the tests",
@@ -132,6 +133,14 @@ def create_app() -> Flask:
         with app.app_context():
             jobs.start("host.nothing", wait=False)
     return app
+
+
+def _arm() -> None:
+    """Arm the fault point that the environment names: only what tests start has one."""
+    if "HOST_FAULTS" in os.environ:
+        from tests.helpers.faulting import arm_from
+
+        arm_from(os.environ)
 
 
 def _break(how: str | None) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.results import CancelResult, CancelStatus
 from flask_jobrunner.model.statuses import OWNED, JobStatus, StatusText
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.signals import cancel_requested, job_finished, send
 
@@ -57,6 +58,7 @@ def _force(runtime: Runtime, job: Job, actor: str | None) -> CancelResult | None
 def _moved(
     runtime: Runtime, before: Job, status: Literal["cancelled", "cancel_requested"]
 ) -> CancelResult:
+    fault_point("cancel.committed")
     after = runtime.jobs.get(before.id) or before
     signal = job_finished if status == "cancelled" else cancel_requested
     send(signal, runtime.app, job=after)

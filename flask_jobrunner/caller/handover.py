@@ -19,6 +19,7 @@ from flask_jobrunner.model.words import REASON_WORDS
 from flask_jobrunner.protocol.command import child_environment, shim_command
 from flask_jobrunner.protocol.encoding import clean_text
 from flask_jobrunner.protocol.envelope import Envelope, dump_envelope
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.protocol.report import ReportError, parse_report
 from flask_jobrunner.recovery.settle import settle_report, tell_finished
@@ -50,6 +51,7 @@ def launch_attempt(runtime: Runtime, job: Job, credential: str, *, wait: Wait) -
     except (LaunchError, OSError, ValueError) as error:
         text = str(error)
         return _known(job, lambda: _never_ran(runtime, job, text))
+    fault_point("submit.before_ack_read")
     seconds = runtime.config.ack_timeout if wait is True else float(wait)
     answer = handle.wait(seconds) if seconds > 0 else "waiting"
     if answer in {"waiting", "claimed"}:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flask_jobrunner.model.errors import LaunchError
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.protocol.output import OutputParser
 from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.protocol.report import parse_report
@@ -128,6 +129,7 @@ class Launcher:
         handle = LaunchHandle(process.pid)
         shim = Shim(process, handle, _not_here if rest else on_report)
         self._reaper.adopt(shim)
+        fault_point("submit.spawned")
         shim.write(envelope_line)
         if rest:
             shim.hang_up()

@@ -10,6 +10,7 @@ from flask_jobrunner.model.records import Job, OwnedJob
 from flask_jobrunner.model.results import RequeueResult
 from flask_jobrunner.model.statuses import REQUEUEABLE
 from flask_jobrunner.protocol.envelope import hash_credential, new_credential
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.recovery.settle import holder_settled, settle_row
 from flask_jobrunner.runtime import Runtime
 
@@ -104,6 +105,7 @@ def _requeue(
 def _moved(
     runtime: Runtime, settled: OwnedJob, credential: str | None, wait: Wait
 ) -> RequeueResult:
+    fault_point("requeue.committed")
     job = settled.job
     # Enough of the new row to launch it: to read it could fail, and it is committed.
     waiting = replace(

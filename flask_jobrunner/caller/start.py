@@ -9,6 +9,7 @@ from typing import Any
 from flask_jobrunner.model.records import Job, NewJob
 from flask_jobrunner.model.results import StartResult
 from flask_jobrunner.protocol.envelope import hash_credential, new_credential
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.repositories.jobs import MINT_GRACE
 from flask_jobrunner.runtime import Runtime, is_building
 from flask_jobrunner.signals import job_created, send
@@ -106,8 +107,10 @@ def _launch_committed(runtime: Runtime, job_id: int) -> None:
     with runtime.app.app_context():
         credential = new_credential() if needs_credential(runtime) else None
         window = runtime.config.claim_window
+        fault_point("mint.before")
         if credential and not runtime.jobs.mint(job_id, 1, hash_credential(credential), window):
             return  # cancelled, or its time to be launched was over
+        fault_point("mint.committed")
         job = runtime.jobs.get(job_id)
         if job is None:
             return

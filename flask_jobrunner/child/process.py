@@ -10,6 +10,7 @@ from flask_jobrunner.model.errors import DatabaseAway, LockBusy
 from flask_jobrunner.model.records import NewLine, OwnedJob
 from flask_jobrunner.model.statuses import ExitCode, exit_code_of
 from flask_jobrunner.protocol.encoding import clean_text, split_chunks
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.protocol.output import unify_newlines
 from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.runtime import Runtime
@@ -48,6 +49,7 @@ def run_claimed(
     parent.tell(
         "claimed", uuid=job.uuid, attempt=fence.attempt, token=fence.token, nonce=capture.nonce
     )
+    fault_point("ack.written")
     work, watchdog = _surround(runtime, taken, capture, parent, owner)
     with runtime.app.app_context():
         send(job_started, runtime.app, job=job)
@@ -141,4 +143,5 @@ def _told(runtime: Runtime, ended: OwnedJob | None) -> int:
         return ExitCode.REFUSED
     with runtime.app.app_context():
         send(job_finished, runtime.app, job=ended.job)
+    fault_point("finish.before_exit")
     return exit_code_of(ended.job.status)

@@ -15,6 +15,7 @@ from flask_jobrunner.model.statuses import OWNED, Reason
 from flask_jobrunner.model.words import REASON_WORDS, autopsy
 from flask_jobrunner.protocol import identity
 from flask_jobrunner.protocol.encoding import clean_text
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.protocol.output import OutputParser
 from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.protocol.report import EndReport
@@ -35,11 +36,13 @@ AFTER_THE_END = "Written while the process ended, after the job's last line:"
 
 def settle_report(runtime: Runtime, report: EndReport) -> bool:
     """Record a parent's report. True when it is in the database, now or before."""
+    fault_point("report.before")
     for _ in range(TRIES):
         seen = runtime.jobs.owned(report.uuid)
         if seen is None:
             return True  # the row is gone, and nothing is left to say about it
         if _record(runtime, seen, report):
+            fault_point("report.recorded")
             return True
     return False
 
@@ -164,6 +167,7 @@ def settle_row(runtime: Runtime, ref: int | str) -> OwnedJob | None:
     seen = runtime.jobs.owned(ref)
     if seen is None or not seen.job.is_active:
         return seen
+    fault_point("sweep.read")
     if expire_queued(runtime, seen):
         tell_finished(runtime, seen.job.uuid)
     elif not _settle_owner(runtime, seen):

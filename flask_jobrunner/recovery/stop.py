@@ -17,6 +17,7 @@ from flask_jobrunner.model.errors import UnknownJobType
 from flask_jobrunner.model.records import Identity, OwnedJob
 from flask_jobrunner.model.statuses import OWNED
 from flask_jobrunner.protocol import identity
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.shim.evidence import end_leftovers
 
@@ -85,6 +86,7 @@ def _end(worker: Identity, grace: float) -> bool:
         try:
             signal.pidfd_send_signal(process, signal.SIGTERM)
             signal.pidfd_send_signal(process, signal.SIGCONT)  # a stopped process takes no TERM
+            fault_point("cancel.signalled")
             if not _gone_within(process, grace):
                 signal.pidfd_send_signal(process, signal.SIGKILL)
         except PermissionError:

@@ -15,6 +15,7 @@ from flask_jobrunner.model.errors import DatabaseAway
 from flask_jobrunner.model.records import OwnedJob
 from flask_jobrunner.model.statuses import OWNED
 from flask_jobrunner.protocol import identity
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.runtime import Runtime
 
 from . import spool
@@ -83,6 +84,7 @@ class Sweeper:
         while page := self._runtime.listing.sweepable_ids(after, PAGE):
             for job_id, uuid in page:
                 self._one(job_id, uuid, result, still)
+                fault_point("sweep.after_n")
             after = page[-1][0]
         self._watched = {key: value for key, value in self._watched.items() if key in still}
         result.moved |= dict.fromkeys(fail_stranded(self._runtime), "failed")

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, or_, select, upd
 
 from flask_jobrunner.model.records import Identity, type_fits
 from flask_jobrunner.model.statuses import OWNED, POISON_DEATHS, JobStatus, Reason
+from flask_jobrunner.protocol.fault_points import fault_point
 
 from .database import MISSING, Database
 from .rows import add_event, ended, same, span, to_identity
@@ -101,12 +102,15 @@ class DispatchRepository:
                     row_version=jobs.c.row_version + 1,
                 )
             )
+            fault_point("work.before")
             return result.rowcount == 1
 
-        return database.run(
+        reserved = database.run(
             unit,
             read_back=lambda connection: self._reserved(connection, candidate, credential_hash),
         )
+        fault_point("work.dispatched")
+        return reserved
 
     def give_back(
         self,

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, exists, update
 from flask_jobrunner.model.records import Fence, NewLine, Outcome, OwnedJob, Progress, Verdict
 from flask_jobrunner.model.statuses import TERMINAL, JobStatus, may_move
 from flask_jobrunner.model.words import last_line
+from flask_jobrunner.protocol.fault_points import fault_point
 
 from .fenced import FencedRows, progress_values
 from .rows import add_event, add_lines, clean_slate, ended, line_counters, select_jobs, to_owned
@@ -62,10 +63,13 @@ class EndingRepository(FencedRows):
                         after_seq=last_seq,
                         lines=closing,
                     )
+                    fault_point("finish.before_commit")
                     return self._row(connection, fence.job_id)
             return self._finished(connection, fence)
 
-        return self._database.run(unit)
+        done = self._database.run(unit)
+        fault_point("finish.committed")
+        return done
 
     def end_dead(
         self,
@@ -121,9 +125,12 @@ class EndingRepository(FencedRows):
                 after_seq=after,
                 lines=closing,
             )
+            fault_point("sweep.before_commit")
             return True
 
-        return self._database.run(unit)
+        done = self._database.run(unit)
+        fault_point("sweep.committed")
+        return done
 
     def _finished(self, connection: Connection, fence: Fence) -> OwnedJob | None:
         """The row if this very owner has already ended it: the commit that broke had happened."""

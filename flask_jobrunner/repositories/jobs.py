@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_jobrunner.model.records import Job, NewJob, OwnedJob
 from flask_jobrunner.model.statuses import ClaimMode, JobStatus, Reason, may_move
+from flask_jobrunner.protocol.fault_points import fault_point
 
 from .database import MISSING, Database
 from .new_row import hash_lock_key, insert_unless_held, new_row
@@ -29,10 +30,12 @@ class JobRepository:
         """Commit a queued job. None when an active job holds the lock key."""
 
         def unit(connection: Connection) -> Job:
-            return self.in_transaction(connection, self.add_in(connection, new))
+            job = self.in_transaction(connection, self.add_in(connection, new))
+            fault_point("submit.before_commit")
+            return job
 
         try:
-            return self._database.run(
+            made = self._database.run(
                 unit, read_back=lambda connection: self._made(connection, new) or MISSING
             )
         except IntegrityError:
@@ -42,6 +45,8 @@ class JobRepository:
             if mine is None and new.lock_key is None:
                 raise
             return mine
+        fault_point("submit.committed")
+        return made
 
     def add_in(self, connection: Connection, new: NewJob) -> int:
         """Insert into the transaction that `connection` is in; returns the id."""
@@ -338,11 +343,14 @@ class JobRepository:
                 reason=reason,
                 evidence=evidence,
             )
+            fault_point("move.before")
             return True
 
-        return self._database.run(
+        moved = self._database.run(
             unit, read_back=lambda connection: self._moved(connection, job_id, attempt, values())
         )
+        fault_point("move.committed")
+        return moved
 
     def _moved(
         self, connection: Connection, job_id: int, attempt: int, values: Mapping[str, Any]

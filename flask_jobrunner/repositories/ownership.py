@@ -21,6 +21,7 @@ from flask_jobrunner.model.records import (
 )
 from flask_jobrunner.model.statuses import STOP_REASONS, JobStatus, StopReason
 from flask_jobrunner.protocol.envelope import Envelope, hash_credential
+from flask_jobrunner.protocol.fault_points import fault_point
 
 from .database import Database
 from .fenced import FencedRows, progress_values
@@ -71,11 +72,15 @@ class OwnershipRepository(FencedRows):
                     **identity_values(parent, "parent"),
                 )
             )
-            if result.rowcount == 1:
-                return self._claimed(connection, envelope, token)
-            return self._find_claim(connection, envelope, token)
+            if result.rowcount != 1:
+                return self._find_claim(connection, envelope, token)
+            won = self._claimed(connection, envelope, token)
+            fault_point("claim.before")
+            return won
 
-        return database.run(unit)
+        claim = database.run(unit)
+        fault_point("claim.committed")
+        return claim
 
     def _claimed(self, connection: Connection, envelope: Envelope, token: str) -> Claim:
         database = self._database
@@ -136,9 +141,12 @@ class OwnershipRepository(FencedRows):
                 .where(attempts.c.job_id == fence.job_id, attempts.c.attempt == fence.attempt)
                 .values(handler_started_at=now)
             )
+            fault_point("start.before")
             return True
 
-        return self._database.run(unit)
+        marked = self._database.run(unit)
+        fault_point("start.committed")
+        return marked
 
     def beat(
         self,
@@ -175,9 +183,12 @@ class OwnershipRepository(FencedRows):
                 after_seq=last_seq,
                 lines=lines,
             )
+            fault_point("log.before" if lines else "renew.before")
             return answer
 
-        return self._database.run(unit)
+        told = self._database.run(unit)
+        fault_point("log.committed" if lines else "renew.committed")
+        return told
 
     def peek(self, fence: Fence) -> BeatAnswer | None:
         """Status and stop reason now, in one short read; None when fenced."""

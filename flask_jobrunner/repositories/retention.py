@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, or
 from sqlalchemy.exc import IntegrityError
 
 from flask_jobrunner.model.statuses import TERMINAL, JobStatus
+from flask_jobrunner.protocol.fault_points import fault_point
 
 from .database import Database
 
@@ -116,13 +117,16 @@ class RetentionRepository:
                 return False
             for table in (tables.logs, tables.events, tables.files, tables.attempts):
                 connection.execute(delete(table).where(table.c.job_id == job.id))
+            fault_point("retain.children")
             gone = delete(tables.jobs).where(tables.jobs.c.id == job.id)
             return connection.execute(gone).rowcount == 1
 
         try:
-            return self._database.run(unit)
+            removed = self._database.run(unit)
         except IntegrityError:
             return False
+        fault_point("retain.parent")
+        return removed
 
     def _hold(self, connection: Connection, job: EndedJob) -> bool:
         """Lock the row, if it is as it was found. The row goes first everywhere: see `fenced`."""

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.protocol.report import EndReport, parse_report
 from flask_jobrunner.shim import backflow, channels, evidence, watch
 
@@ -35,6 +36,7 @@ class Starter:
         except (OSError, ValueError):
             ends.close()
             raise
+        fault_point("work.spawned")
         return Child(handed, pid, ends, claim_window=self._claim_window, hear=hear)
 
 

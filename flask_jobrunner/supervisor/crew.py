@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.protocol.report import EndReport
 from flask_jobrunner.runtime import Runtime
 
@@ -85,6 +86,7 @@ class Crew:
     def start(self, handed: Handed) -> None:
         """Start a process for a job. Raises `OSError` when none can be started."""
         self.running.append(self._starter.start(handed, self._hear))
+        fault_point("work.handed")
 
     def interest(self) -> dict[int, int]:
         """What to poll for."""
@@ -131,6 +133,7 @@ class Crew:
 
     def _bury(self, child: Child) -> None:
         def told(report: EndReport) -> None:
+            fault_point("work.reaped")
             self._in_doubt += not report.claimed
             self._unrecorded.append(_End(child.handed, report))
 
