@@ -38,6 +38,8 @@ _MYSQL = {"engine": "InnoDB", "charset": "utf8mb4", "collate": "utf8mb4_bin"}
 _OPTIONS: dict[str, Any] = {
     f"{dialect}_{name}": value for dialect in ("mysql", "mariadb") for name, value in _MYSQL.items()
 }
+_NEVER_AGAIN = {"sqlite_autoincrement": True}
+"""For ids that are given away, of jobs and fences: SQLite alone uses those of removed rows anew."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +198,7 @@ def _jobs(metadata: MetaData, prefix: str) -> None:
             "id",
         ),
         Index(conv(f"ix_{prefix}jobs_finished"), "finished_at", "id"),
+        **_NEVER_AGAIN,
         **_OPTIONS,
     )
 
@@ -232,6 +235,7 @@ def _attempts(metadata: MetaData, prefix: str) -> None:
         Column("result_json", _long()),
         Column("evidence_json", _long()),
         UniqueConstraint("job_id", "attempt", name=conv(f"uq_{prefix}attempts_job")),
+        **_NEVER_AGAIN,
         **_OPTIONS,
     )
 

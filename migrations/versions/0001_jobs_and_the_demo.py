@@ -107,7 +107,8 @@ def upgrade():
     mariadb_engine='InnoDB',
     mysql_charset='utf8mb4',
     mysql_collate='utf8mb4_bin',
-    mysql_engine='InnoDB'
+    mysql_engine='InnoDB',
+    sqlite_autoincrement=True
     )
     with op.batch_alter_table('jobrun_jobs', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_jobrun_jobs_dispatch'), ['claim_mode', 'status', 'priority', 'created_at', 'id'], unique=False)
@@ -226,7 +227,8 @@ def upgrade():
     mariadb_engine='InnoDB',
     mysql_charset='utf8mb4',
     mysql_collate='utf8mb4_bin',
-    mysql_engine='InnoDB'
+    mysql_engine='InnoDB',
+    sqlite_autoincrement=True
     )
     op.create_table('jobrun_events',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), autoincrement=True, nullable=False),

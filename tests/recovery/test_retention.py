@@ -206,3 +206,15 @@ def test_an_age_that_is_given_goes_before_the_setting(runtime: Runtime) -> None:
     assert wanted_ages(runtime, Ages(jobs=5.0)) == Ages(jobs=5.0)
     with pytest.raises(ConfigError, match="JOBRUNNER_JOB_RETENTION"):
         wanted_ages(runtime, Ages())
+
+
+def test_ids_of_what_was_removed_never_come_again(runtime: Runtime) -> None:
+    """A fence that did not grow would let a former owner's writes pass for those of the next."""
+    before = start(runtime)
+    finish(runtime, before.fence, "succeeded", last_seq=0)
+    back_date(runtime, before.fence.job_id, 10)
+    assert pruned(runtime, jobs=DAY).jobs == 1
+
+    after = start(runtime)
+    assert after.fence.job_id > before.fence.job_id
+    assert after.attempt_id > before.attempt_id
