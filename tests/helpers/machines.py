@@ -164,6 +164,7 @@ def _begin(name: str, boot: str) -> tuple[subprocess.Popen[bytes], int]:
         [*dies, "unshare", *spaces, "sh", "-c", BEGIN, "sh", name, boot],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # it remarks on signals while it is killed
         start_new_session=True,
     )
     assert process.stdout is not None

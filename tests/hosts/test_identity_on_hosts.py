@@ -43,7 +43,7 @@ def host_config() -> dict[str, object]:
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
     """A process that has nothing to do with any job."""
-    argv = [sys.executable, "-c", "input()"]
+    argv = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) as process:
         yield process
 
