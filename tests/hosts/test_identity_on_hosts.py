@@ -117,7 +117,7 @@ def test_a_container_never_judges_by_the_pids_it_sees(
 
     os.kill(worker, signal.SIGSTOP)
     eventually(lambda: lease_is_over(pull, job), timeout=PATIENCE)
-    assert json.loads(box.run("show", job.uuid, "--json").out)["status"] == "running"
+    assert json.loads(box.run("show", job.uuid, "--json").out)["job"]["status"] == "running"
     assert json.loads(box.run("sweep", "--json").out)["moved"] == {job.uuid: "lost"}
     assert is_running(worker), "nobody there may signal it"
     os.kill(worker, signal.SIGCONT)

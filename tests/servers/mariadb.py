@@ -98,6 +98,8 @@ def start(
     places = (f"--datadir={data}", f"--tmpdir={directory}")
     prepare: list[str | Path] = [install, "--no-defaults", *places, "--skip-test-db"]
     process.run([*prepare, "--auth-root-authentication-method=normal"], log=log)
+    # Of now: a test that starts it again may end all processes with its own environment.
+    env = {**os.environ, **environ}
 
     def launch(port: int) -> process.ServerProcess:
         return process.start(
@@ -108,7 +110,7 @@ def start(
             ],
             log=log,
             answers=lambda: _answers(port),
-            env={**os.environ, **environ},
+            env=env,
             unprivileged=True,
         )
 

@@ -98,6 +98,8 @@ def start(
         for key, value in (SETTINGS | dict(changes)).items()
         for word in ("-c", f"{key}={value}")
     ]
+    # Of now: a test that starts it again may end all processes with its own environment.
+    env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
 
     def launch(port: int) -> process.ServerProcess:
         return process.start(
@@ -105,7 +107,7 @@ def start(
             log=log,
             answers=lambda: _answers(port),
             stop_signal=signal.SIGINT,  # its fast shutdown: sessions are not waited for
-            env={**os.environ, "LC_ALL": "C.UTF-8", **environ},
+            env=env,
             unprivileged=True,
         )
 
