@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests need from Debian's packages and is not there: PostgreSQL's and MariaDB's
-# server programs, Chromium and ffmpeg. No service is started: the tests start servers of their own.
+# server programs, Chromium, ffmpeg and libfaketime. No service is started: the tests start servers of their own.
 # Where it may not or cannot install, it says which tests will be skipped, and why.
 set -u
 
@@ -19,6 +19,10 @@ look() { # sets packages (what apt-get would install) and skipped (what that is 
     there chromium || {
         packages="$packages chromium fonts-dejavu-core"; skipped="$skipped browser"; }
     there ffmpeg || { packages="$packages ffmpeg"; skipped="$skipped ffmpeg"; }
+    ls /usr/lib/*/faketime/libfaketimeMT.so.1 > /dev/null 2>&1 || {
+        packages="$packages libfaketime"; skipped="$skipped clocks"; }
+    there unshare nsenter setpriv || {
+        packages="$packages util-linux"; skipped="$skipped hosts"; }
 }
 
 give_up() { # REASON

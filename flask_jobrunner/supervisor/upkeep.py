@@ -24,6 +24,8 @@ from .log import Log
 SWEEP_EVERY = 5.0
 """Seconds between two sweeps; more where a sweep takes long."""
 SWEEP_SHARE = 20
+SWEEP_WATCH = 0.4
+"""The share of a sweep's patience after which it looks again at a lease that may be lost."""
 FORGET_EVERY = 60.0
 PRUNE_EVERY = 600.0
 PRUNE_SECONDS = 60.0
@@ -153,6 +155,10 @@ class Upkeep:
         self._contact.made()
         took = self._clock() - self._sweep_from
         self._sweep.at = max(self._sweep.at, self._clock() + took * SWEEP_SHARE)
+        if self._sweeper.has_candidates:
+            # Who looks away for longer than its patience has watched nothing, and begins anew.
+            soon = self._clock() + self._sweeper.patience * SWEEP_WATCH
+            self._sweep.at = min(self._sweep.at, soon)
         for uuid, status in result.moved.items():
             self._log.info("swept", f"Job {uuid} is {status}: found by the sweep.", job=uuid)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pymysql
@@ -40,7 +42,17 @@ class MariaDB:
 
     port: int
     server: process.ServerProcess
+    _again: Callable[[], process.ServerProcess]
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def crash(self) -> None:
+        """End it at once: the next start has to recover."""
+        self.server.process.kill()
+        self.server.process.wait(process.STOP_TIMEOUT)
+
+    def start_again(self) -> None:
+        """Start it on the same data and port."""
+        self.server = self._again()
 
     @contextmanager
     def fresh_database(self) -> Iterator[str]:
@@ -69,8 +81,13 @@ def programs() -> tuple[Path, Path] | None:
     return None if install is None or server is None else (install, server)
 
 
-def start() -> MariaDB:
-    """Make a data directory of its own and start a server on a free loopback port."""
+def start(
+    environ: Mapping[str, str] = MappingProxyType({}), changes: Sequence[str] = ()
+) -> MariaDB:
+    """Make a data directory of its own and start a server on a free loopback port.
+
+    `environ` is added to its environment, `changes` go before `SETTINGS`.
+    """
     found = programs()
     if found is None:
         raise process.ServerFailed(INSTALL)
@@ -81,19 +98,24 @@ def start() -> MariaDB:
     places = (f"--datadir={data}", f"--tmpdir={directory}")
     prepare: list[str | Path] = [install, "--no-defaults", *places, "--skip-test-db"]
     process.run([*prepare, "--auth-root-authentication-method=normal"], log=log)
-    port, server = process.on_free_port(
-        lambda port: process.start(
+    # Of now: a test that starts it again may end all processes with its own environment.
+    env = {**os.environ, **environ}
+
+    def launch(port: int) -> process.ServerProcess:
+        return process.start(
             [
                 *(mariadbd, "--no-defaults", *places, f"--port={port}"),
                 *(f"--socket={directory / 's'}", f"--pid-file={directory / 'pid'}"),
-                *SETTINGS,
+                *(*SETTINGS, *changes),
             ],
             log=log,
             answers=lambda: _answers(port),
+            env=env,
             unprivileged=True,
         )
-    )
-    return MariaDB(port, server)
+
+    port, server = process.on_free_port(launch)
+    return MariaDB(port, server, lambda: launch(port))
 
 
 def _answers(port: int) -> bool:

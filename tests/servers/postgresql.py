@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import psycopg
 
@@ -36,7 +37,17 @@ class PostgreSQL:
 
     port: int
     server: process.ServerProcess
+    _again: Callable[[], process.ServerProcess]
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def crash(self) -> None:
+        """End it at once, as a crash would: the next start has to recover."""
+        self.server.process.send_signal(signal.SIGQUIT)
+        self.server.process.wait(process.STOP_TIMEOUT)
+
+    def start_again(self) -> None:
+        """Start it on the same data and port."""
+        self.server = self._again()
 
     @contextmanager
     def fresh_database(self) -> Iterator[str]:
@@ -55,8 +66,14 @@ def programs() -> tuple[Path, Path] | None:
     return None if initdb is None or postgres is None else (initdb, postgres)
 
 
-def start() -> PostgreSQL:
-    """Make a cluster in a directory of its own and start it on a free loopback port."""
+def start(
+    environ: Mapping[str, str] = MappingProxyType({}),
+    changes: Mapping[str, str] = MappingProxyType({}),
+) -> PostgreSQL:
+    """Make a cluster in a directory of its own and start it on a free loopback port.
+
+    `environ` is added to its environment, `changes` go before `SETTINGS`.
+    """
     found = programs()
     if found is None:
         raise process.ServerFailed(INSTALL)
@@ -76,18 +93,26 @@ def start() -> PostgreSQL:
         "--no-sync",
     ]
     process.run([*prepare, "--locale=C.UTF-8"], log=log)
-    settings = [word for key, value in SETTINGS.items() for word in ("-c", f"{key}={value}")]
-    port, server = process.on_free_port(
-        lambda port: process.start(
+    settings = [
+        word
+        for key, value in (SETTINGS | dict(changes)).items()
+        for word in ("-c", f"{key}={value}")
+    ]
+    # Of now: a test that starts it again may end all processes with its own environment.
+    env = {**os.environ, "LC_ALL": "C.UTF-8", **environ}
+
+    def launch(port: int) -> process.ServerProcess:
+        return process.start(
             [postgres, "-D", data, "-p", str(port), "-k", directory, *settings],
             log=log,
             answers=lambda: _answers(port),
             stop_signal=signal.SIGINT,  # its fast shutdown: sessions are not waited for
-            env=os.environ | {"LC_ALL": "C.UTF-8"},
+            env=env,
             unprivileged=True,
         )
-    )
-    return PostgreSQL(port, server)
+
+    port, server = process.on_free_port(launch)
+    return PostgreSQL(port, server, lambda: launch(port))
 
 
 def _answers(port: int) -> bool:
