@@ -38,7 +38,7 @@ _MYSQL = {"engine": "InnoDB", "charset": "utf8mb4", "collate": "utf8mb4_bin"}
 _OPTIONS: dict[str, Any] = {
     f"{dialect}_{name}": value for dialect in ("mysql", "mariadb") for name, value in _MYSQL.items()
 }
-_NEVER_AGAIN = {"sqlite_autoincrement": True}
+_NEVER_AGAIN: dict[str, Any] = {"sqlite_autoincrement": True}
 """For ids that are given away, of jobs and fences: SQLite alone uses those of removed rows anew."""
 
 
