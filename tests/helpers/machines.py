@@ -108,8 +108,14 @@ class Machine:
         """End all of its processes at once: the kernel does when their process 1 ends."""
         if is_running(self.first):
             os.kill(self.first, signal.SIGKILL)
-        self.process.wait()
-        eventually(lambda: not is_running(self.first), timeout=30)
+        eventually(self._is_over, timeout=60)
+
+    def _is_over(self) -> bool:
+        # `nsenter` stops together with what it started; the kernel waits until it has reaped that.
+        for working in self.entered:
+            if is_running(working.pid):
+                os.kill(working.pid, signal.SIGCONT)
+        return self.process.poll() is not None and not is_running(self.first)
 
 
 def supervisor_in(working: Working) -> int:
