@@ -1,7 +1,11 @@
-"""Wall clocks that a test sets while a process runs, by libfaketime."""
+"""Wall clocks that a test sets meanwhile: of servers by libfaketime, of Python by a patch.
+
+libfaketime is nothing for Python: its sleeps by the monotonic clock fail under it.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +17,21 @@ INSTALL = "install libfaketime (Debian: apt-get install libfaketime)"
 
 @dataclass(frozen=True)
 class Clock:
-    """The wall clock of every process that was started with its `environ`."""
+    """The wall clock of every process that was started with `of_servers` or `of_pythons`."""
 
     file: Path
     library: Path
 
     @property
-    def environ(self) -> dict[str, str]:
-        """What a process needs in its environment; durations stay true."""
+    def of_pythons(self) -> dict[str, str]:
+        """What Python needs in its environment."""
+        here = Path(__file__).with_name("wrong_clock")
+        path = os.pathsep.join(filter(None, (str(here), os.environ.get("PYTHONPATH"))))
+        return {"WRONG_CLOCK": str(self.file), "PYTHONPATH": path}
+
+    @property
+    def of_servers(self) -> dict[str, str]:
+        """What a server needs in its environment; durations stay true."""
         return {
             "LD_PRELOAD": str(self.library),
             "FAKETIME_TIMESTAMP_FILE": str(self.file),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -36,7 +39,7 @@ def database_of_the_clock(request: pytest.FixtureRequest, clock: Clock) -> Itera
     kind = SERVERS[request.param]
     if kind.programs() is None:
         pytest.skip(kind.INSTALL)
-    running = kind.start(environ=clock.environ)
+    running = kind.start(environ=clock.of_servers)
     try:
         with running.fresh_database() as url:
             yield url
@@ -114,6 +117,13 @@ class TestTheDatabasesClock:
         finish(host_jobs, pull, job, tmp_path)
 
 
+def python_is_off_by(clock: Clock) -> float:
+    """Seconds by which the clock of a Python process on the other host differs from ours."""
+    code = [sys.executable, "-c", "import time; print(time.time())"]
+    told = subprocess.check_output(code, env={**os.environ, **clock.of_pythons})
+    return float(told) - time.time()
+
+
 def _is_off_by(pull: Supervisors, seconds: float) -> bool:
     return abs(off_by(pull) - seconds) < HOUR / 2
 
@@ -123,11 +133,12 @@ def test_a_step_of_the_job_s_host_is_no_verdict(
 ) -> None:
     """On SQLite each process's own clock is the database's, so that two of them differ."""
     a, b = machines("a"), machines("b")
-    job = begin(host_jobs, a, pull, tmp_path, **clock.environ)
+    job = begin(host_jobs, a, pull, tmp_path, **clock.of_pythons)
     b.work(pull, "--types", "none")
     for seconds in STEPS:
         clock.set(seconds)
         renewed(pull, 2)
         assert json.loads(b.run("sweep", "--json").out)["moved"] == {}
         renewed(pull, 2)
+        assert abs(python_is_off_by(clock) - seconds) < HOUR / 2
     finish(host_jobs, pull, job, tmp_path)

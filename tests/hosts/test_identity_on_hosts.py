@@ -75,15 +75,14 @@ def test_a_handler_that_lets_no_thread_run_for_three_leases_is_not_dead(
     job = host_jobs.enqueue("rough.gil", {"seconds": LEASES}).job
     in_status(host_jobs, job, "running")
     eventually(lambda: lease_is_over(pull, job), timeout=PATIENCE)
-    sweeper, overdue = Sweeper(pull.runtime), 0
+    sweeper = Sweeper(pull.runtime)
     while host_jobs.get(job.uuid).status == "running":  # type: ignore[union-attr]
-        assert sweeper.sweep().moved == {}
-        overdue += lease_is_over(pull, job)
+        # The end itself may come between this look and the sweep's; it is the handler's own.
+        assert sweeper.sweep().moved in ({}, {job.uuid: "succeeded"})
         commands("show", job.uuid)
 
     (done,) = ended(host_jobs, job)
     assert (done.status, done.attempt) == ("succeeded", 1)
-    assert overdue
     lines = [line.message for line in host_jobs.status(job.uuid).logs]
     assert (lines.count("holding"), lines.count("released")) == (1, 1)
 
