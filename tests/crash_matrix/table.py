@@ -51,7 +51,9 @@ DIED = End("interrupted", "process_died", 1, 1, 0)
 DONE_BUT_DIED = End("interrupted", "process_died", 1, 1, 1)
 CANCELLED = End("cancelled")
 CRASHED = End("interrupted", "process_died", 1, 1, 0)
-SWEPT = End("interrupted", "process_died", 1, 0, 0)
+UNSEEN = End("interrupted", "owner_gone", 1, 1, 0)
+"""The report died with the supervisor that had not recorded it."""
+SWEPT = End("interrupted", "owner_gone", 1, 0, 0)
 PUSH: tuple[Mode, ...] = ("push",)
 PULL: tuple[Mode, ...] = ("pull",)
 
@@ -95,7 +97,7 @@ TABLE: dict[str, Row] = {
     "work.handed": Row("supervisor", both(WELL), both(WELL), modes=PULL),
     "work.reaped": Row("supervisor", both(WELL), both(WELL), modes=PULL),
     # whoever hears of an end: the launcher, or the supervisor
-    "report.before": Row("parent", both(CRASHED), both(CRASHED), "crash"),
+    "report.before": Row("parent", (CRASHED, UNSEEN), both(CRASHED), "crash"),
     "report.recorded": Row("parent", both(CRASHED), both(CRASHED), "crash"),
     # whoever finds a job without its owner
     "sweep.read": Row("web", both(SWEPT), both(SWEPT), "sweep", PUSH),
