@@ -24,6 +24,7 @@ from .logbook import Logbook
 from .logging_hook import LoggingHook
 from .parent import Parent
 from .run import Work, first_line, perform
+from .stall import Stall, StallGuard
 from .steady import Alarm, Owner
 from .watchdog import Watchdog, heed_term
 
@@ -95,7 +96,11 @@ def _surround(
         collect=capture.collect,
         silence=hook.silence,
     )
-    watchdog = Watchdog(lease, parent, clock=clock, workers=[lease, capture])
+    stall = Stall(capture.volume)
+    guard = StallGuard(
+        stall, lease, stops=config.stall_action == "stop", clock=clock, add_line=logbook.add_own
+    )
+    watchdog = Watchdog(lease, parent, clock=clock, workers=[lease, capture], stall=guard)
     job, host = claim.owned.job, claim.owned.worker.host
     hook.install()
     capture.start(logbook, lease.hurry)
@@ -113,6 +118,7 @@ def _surround(
         clock=clock,
         owner=owner,
         arm=watchdog.arm,
+        sign=stall.sign,
     )
     return work, watchdog
 

@@ -17,6 +17,7 @@ from flask_jobrunner.shim.evidence import group_members
 from .lease import Lease
 from .leave import last_word
 from .parent import Parent
+from .stall import StallGuard
 from .steady import Alarm, Clock, Worker
 
 LOOK_EVERY = 0.1
@@ -46,9 +47,11 @@ class Watchdog:
         *,
         clock: Clock,
         workers: Sequence[Revivable],
+        stall: StallGuard | None = None,
     ) -> None:
         self._lease, self._parent, self._clock = lease, parent, clock
         self._workers = workers
+        self._stall = stall
         self._thread = Worker(self._loop)
         self._pause = Alarm()
         self._ended = False
@@ -65,16 +68,22 @@ class Watchdog:
         """Begin to look."""
         self._thread.start()
 
-    def arm(self, budget: float | None, cancel_grace: float | None) -> None:
+    def arm(
+        self, budget: float | None, cancel_grace: float | None, stall_budget: float | None = None
+    ) -> None:
         """The handler starts now. Tells the parent, which enforces what this process cannot."""
         self._cancel_grace = cancel_grace
         if budget is not None:
             self._budget_over = self._clock.monotonic() + budget
+        if self._stall is not None:
+            self._stall.arm(stall_budget, self._clock.monotonic())
         self._parent.tell("started", budget=budget, grace=self._grace())
 
     def close(self) -> None:
         """Stop looking: the handler has ended."""
         self._budget_over = self._end_at = None
+        if self._stall is not None:
+            self._stall.close()
         self._ended = True
 
     def _loop(self) -> None:
@@ -96,6 +105,8 @@ class Watchdog:
             self._budget_over = None
             self._lease.ask("run_timeout")
             self._stop("run_timeout", self._grace(), now)
+        if self._stall is not None and self._stall.look(now) == "stop":
+            self._stop("stall", self._grace(), now)
         if self._lease.asked == "force":
             self._stop("force", min(FORCE_GRACE, self._grace()), now)
         if self._lease.asked == "cancel" and self._cancel_grace is not None:

@@ -26,6 +26,8 @@ def verdict(seen: OwnedJob, evidence: dict[str, Any]) -> Verdict:
         return _verdict("cancelled", reason, evidence)
     if _over_budget(seen, killed):
         return _verdict("failed", Reason.RUN_TIMEOUT, evidence)
+    if "stall" in (seen.job.stop_reason, killed):
+        return _verdict("failed", Reason.STALLED, evidence)
     if not seen.started:
         if seen.claim_mode == "trusted":
             return _waits_again(seen, evidence)
