@@ -57,7 +57,9 @@ class Ownership(Protocol):
 
     def set_stop_reason(self, fence: Fence, reason: StopReason) -> bool: ...
 
-    def note(self, fence: Fence, action: str, evidence: dict[str, Any]) -> bool: ...
+    def note(
+        self, fence: Fence, action: str, reason: str | None, evidence: dict[str, Any] | None
+    ) -> bool: ...
 
 
 class Endings(Protocol):
@@ -112,7 +114,7 @@ class Lease:
         self._answer = BeatAnswer(status="running", stop_reason=None)
         self._wanted: StopReason | None = None
         self._told: StopReason | None = None
-        self._notes = deque[tuple[str, dict[str, Any]]]()
+        self._notes = deque[tuple[str, str | None, dict[str, Any] | None]]()
         self._hurry = False
         self._failures = 0
         self._last_beat = trusted_from
@@ -178,9 +180,11 @@ class Lease:
             self._wanted = reason
         self._ring.ring()
 
-    def note(self, action: str, evidence: dict[str, Any]) -> None:
+    def note(
+        self, action: str, *, reason: str | None = None, evidence: dict[str, Any] | None = None
+    ) -> None:
         """Have an event of the job written with the next beat."""
-        self._notes.append((action, evidence))
+        self._notes.append((action, reason, evidence))
         self._ring.ring()
 
     def hurry(self) -> None:

@@ -24,6 +24,7 @@ from .logbook import Logbook
 from .logging_hook import LoggingHook
 from .parent import Parent
 from .run import Work, first_line, perform
+from .stacks import Stacks
 from .stall import Stall, StallGuard
 from .steady import Alarm, Owner
 from .watchdog import Watchdog, heed_term
@@ -49,7 +50,7 @@ def run_claimed(
     parent.tell(
         "claimed", uuid=job.uuid, attempt=fence.attempt, token=fence.token, nonce=capture.nonce
     )
-    work, watchdog = _surround(runtime, taken, capture, parent, owner)
+    work, watchdog = _surround(runtime, taken, standing, capture, parent, owner)
     with runtime.app.app_context():
         send(job_started, runtime.app, job=job)
     outcome = perform(work)
@@ -69,7 +70,12 @@ def run_claimed(
 
 
 def _surround(
-    runtime: Runtime, taken: Taken, capture: Capture, parent: Parent, owner: Owner
+    runtime: Runtime,
+    taken: Taken,
+    standing: Standing,
+    capture: Capture,
+    parent: Parent,
+    owner: Owner,
 ) -> tuple[Work, Watchdog]:
     """Everything that goes on beside the handler, running."""
     config, clock, ring, claim = runtime.config, taken.clock, Alarm(), taken.claim
@@ -100,7 +106,10 @@ def _surround(
     guard = StallGuard(
         stall, lease, stops=config.stall_action == "stop", clock=clock, add_line=logbook.add_own
     )
-    watchdog = Watchdog(lease, parent, clock=clock, workers=[lease, capture], stall=guard)
+    stacks = Stacks(standing.stacks, clock=clock, keys=config.redact_keys, add_line=logbook.add_own)
+    watchdog = Watchdog(
+        lease, parent, clock=clock, workers=[lease, capture], stall=guard, stacks=stacks
+    )
     job, host = claim.owned.job, claim.owned.worker.host
     hook.install()
     capture.start(logbook, lease.hurry)

@@ -83,7 +83,7 @@ class Noted(Protocol):
 
     def ask(self, reason: StopReason) -> None: ...
 
-    def note(self, action: str, evidence: dict[str, Any]) -> None: ...
+    def note(self, action: str, *, evidence: dict[str, Any]) -> None: ...
 
 
 class StallGuard:
@@ -117,7 +117,7 @@ class StallGuard:
         change = self._stall.look(now)
         if change == "resumed":
             self._say("info", f"The handler goes on, after {duration(silent)} of silence.")
-            self._lease.note("resumed", {"silent": round(silent, 1)})
+            self._lease.note("resumed", evidence={"silent": round(silent, 1)})
         if change != "stall":
             return None
         text = f"No progress and no output for {duration(silent)}: the stall budget is over"
@@ -125,7 +125,7 @@ class StallGuard:
         if self._stops:
             self._lease.ask("stall")
             return "stop"
-        self._lease.note("stall", {"silent": round(silent, 1)})
+        self._lease.note("stall", evidence={"silent": round(silent, 1)})
         return "show"
 
     def _say(self, level: str, text: str) -> None:

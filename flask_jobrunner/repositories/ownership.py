@@ -204,7 +204,9 @@ class OwnershipRepository(FencedRows):
 
         return self._database.run(unit)
 
-    def note(self, fence: Fence, action: str, evidence: dict[str, Any]) -> bool:
+    def note(
+        self, fence: Fence, action: str, reason: str | None, evidence: dict[str, Any] | None
+    ) -> bool:
         """Append an event that moves nothing; False when fenced."""
 
         def unit(connection: Connection) -> bool:
@@ -217,6 +219,7 @@ class OwnershipRepository(FencedRows):
                 job_id=fence.job_id,
                 action=action,
                 attempt=fence.attempt,
+                reason=reason,
                 evidence=evidence,
             )
             return True
