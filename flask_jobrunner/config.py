@@ -171,6 +171,8 @@ class Config:
     heartbeat: float = _key(5.0, _seconds)
     queue_budget: float | None = _key(None, _optional(_seconds))
     run_budget: float | None = _key(None, _optional(_seconds))
+    stall_budget: float | None = _key(None, _optional(_seconds))
+    stall_action: str = _key("show", _one_of("show", "stop"))
     cancel_grace: float | None = _key(None, _optional(_seconds))
     job_retention: float | None = _key(None, _optional(_seconds))
     log_retention: float | None = _key(None, _optional(_seconds))

@@ -100,6 +100,7 @@ class JobRunner:
         payload: Callable[[Any], Any] | None = None,
         run_budget: float | None = None,
         queue_budget: float | None = None,
+        stall_budget: float | None = None,
         cancel_grace: float | None = None,
         restart_interrupted: int = 0,
     ) -> Callable[[F], F]:
@@ -107,7 +108,8 @@ class JobRunner:
 
         `payload` turns the mapping into what `ctx.payload` shall be, before a row exists and again
         in the child. Budgets are seconds: `run_budget` from the handler's start, `queue_budget`
-        from the start call, `cancel_grace` from a cancel request to the end of the process.
+        from the start call, `stall_budget` without any progress or output, `cancel_grace` from a
+        cancel request to the end of the process.
         `restart_interrupted` is how often a job made by `enqueue` runs again by itself after its
         process died or was shut down: only for what may safely be done twice. A supervisor or a
         sweep does it.
@@ -120,6 +122,7 @@ class JobRunner:
             payload=payload,
             run_budget=run_budget,
             queue_budget=queue_budget,
+            stall_budget=stall_budget,
             cancel_grace=cancel_grace,
             restart_interrupted=restart_interrupted,
         )

@@ -28,6 +28,7 @@ class Handler:
     payload: Callable[[Any], Any] | None = None
     run_budget: float | None = None
     queue_budget: float | None = None
+    stall_budget: float | None = None
     cancel_grace: float | None = None
     restart_interrupted: int = 0
 
@@ -91,6 +92,7 @@ def describe(
     payload: Callable[[Any], Any] | None,
     run_budget: float | None,
     queue_budget: float | None,
+    stall_budget: float | None,
     cancel_grace: float | None,
     restart_interrupted: int,
 ) -> Handler:
@@ -104,6 +106,7 @@ def describe(
         payload=payload,
         run_budget=_budget("run_budget", run_budget),
         queue_budget=_budget("queue_budget", queue_budget),
+        stall_budget=_budget("stall_budget", stall_budget),
         cancel_grace=_budget("cancel_grace", cancel_grace),
         restart_interrupted=_restarts(restart_interrupted),
     )

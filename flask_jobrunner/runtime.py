@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .handlers import Handler, HandlerRegistry
     from .model.recorded import RecordedJob
 
-Budget = Literal["run_budget", "queue_budget", "cancel_grace"]
+Budget = Literal["run_budget", "queue_budget", "stall_budget", "cancel_grace"]
 ProcessRole = Literal["web", "supervisor", "standby", "job"]
 EXTENSION = "jobrunner"
 ACTOR_MAX_BYTES = 191

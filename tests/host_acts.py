@@ -111,6 +111,16 @@ def _c_write_holding_gil(_: JobContext, count: int) -> None:
     ctypes.PyDLL(None).write(1, data, len(data))
 
 
+def _hold_gil_until_file(_: JobContext, path: str) -> None:
+    """Wait for a file in C, in steps of 0.1 s, and let no thread of Python run meanwhile."""
+    library, name = ctypes.PyDLL(None), path.encode()
+    command = b'while [ ! -e "$0" ]; do sleep 0.1; done'
+    argv = (ctypes.c_char_p * 5)(b"sh", b"-c", command, name, None)
+    child = ctypes.c_int()
+    library.posix_spawn(ctypes.byref(child), b"/bin/sh", None, None, argv, None)
+    library.waitpid(child, None, 0)
+
+
 def _program(_: JobContext, *argv: str) -> None:
     subprocess.run(argv, check=False)
 
@@ -295,6 +305,7 @@ ACTS: dict[str, Callable[..., None]] = {
     "warn": _warn,
     "c_print": _c_print,
     "c_write_holding_gil": _c_write_holding_gil,
+    "hold_gil_until_file": _hold_gil_until_file,
     "program": _program,
     "orphan": _orphan,
     "step": _step,

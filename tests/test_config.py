@@ -29,6 +29,8 @@ GOOD: dict[str, list[Any]] = {
     "DRAIN_TIMEOUT": [30, 0.5],
     "QUEUE_BUDGET": [None, 3600],
     "RUN_BUDGET": [None, 0.5],
+    "STALL_BUDGET": [None, 300],
+    "STALL_ACTION": ["show", "stop"],
     "CANCEL_GRACE": [None, 5],
     "JOB_RETENTION": [None, 90 * 86400],
     "LOG_RETENTION": [None, 86400.0],

@@ -123,7 +123,7 @@ def test_a_module_of_handlers_is_imported(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("budget", [0, -1, True, "3", float("nan"), float("inf"), 1e18, 10**400])
-@pytest.mark.parametrize("name", ["run_budget", "queue_budget", "cancel_grace"])
+@pytest.mark.parametrize("name", ["run_budget", "queue_budget", "stall_budget", "cancel_grace"])
 def test_a_bad_budget_is_refused_where_it_is_written(name: str, budget: Any) -> None:
     """Not when the first job runs."""
     with pytest.raises(ConfigError, match=name):

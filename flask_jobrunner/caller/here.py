@@ -120,7 +120,7 @@ def _envelope(runtime: Runtime, job: Job, credential: str, claim_mode: ClaimMode
     )
 
 
-def _no_budget(_budget: float | None, _grace: float | None) -> None:
+def _no_budget(_run: float | None, _grace: float | None, _stall: float | None) -> None:
     """Nobody could enforce one."""
 
 

@@ -89,7 +89,7 @@ class Capture:
         self._reading = allocate_lock()
         self._held: dict[str, bytes | None] = {}
         self._seen_at: int | None = None
-        self._taken = 0
+        self._taken = self._drained = 0
         self._held_up = 0.0
         self._by_writer = False
         self._pause = Alarm()
@@ -126,6 +126,11 @@ class Capture:
             finally:
                 self._by_writer = False
                 self._reading.release()
+
+    def volume(self) -> tuple[int, bool]:
+        """How many bytes were printed so far, and whether some of them still wait to be read."""
+        waiting = sum(map(_unread, (*self._pipes.values(), self._control.fd)))
+        return self._taken + self._drained + waiting, waiting > 0
 
     def revive(self) -> bool:
         """Start the thread again should it have died; True when it had."""
@@ -237,6 +242,7 @@ class Capture:
 
     def _feed_drained(self) -> bool:
         frames = self._control.read()
+        self._drained += sum(len(data) for _, data in frames)
         for stream, data in frames:
             self._hand_over(self._parser.feed(stream, data, self._clock.now()))
         return bool(frames)

@@ -14,6 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from flask_jobrunner.shim.channels import FAULT_NAME
+from flask_jobrunner.shim.evidence import STACK_SIGNAL
+
 from .descriptors import (
     PIPES_VARIABLE,
     PrivateFd,
@@ -38,6 +41,8 @@ class Standing:
     output: PrivateFd | None
     """The reading end of the pipe that is this process's standard output."""
     errors: PrivateFd | None
+    stacks: PrivateFd | None = None
+    """Where faulthandler writes."""
 
 
 def make_clean() -> Standing:
@@ -51,9 +56,9 @@ def make_clean() -> Standing:
     control = private_copy(0)
     if not os.isatty(control.number):
         replace_standard_input()
-    _catch_crashes(fault)
+    stacks = _catch_crashes(fault)
     _set_streams()
-    return Standing(control=control, ack=ack, output=output, errors=errors)
+    return Standing(control=control, ack=ack, output=output, errors=errors, stacks=stacks)
 
 
 def _reset_signals() -> None:
@@ -87,9 +92,24 @@ def _be_the_first_to_go() -> None:
         path.write_text(str(min(1000, int(path.read_text()) + _OOM_STEP)))
 
 
-def _catch_crashes(fault: PrivateFd | None) -> None:
-    if fault is not None:
-        faulthandler.enable(fault.number, all_threads=True)
+def _catch_crashes(fault: PrivateFd | None) -> PrivateFd | None:
+    """Stacks go into a file of their own: of a crash, and on request while it runs."""
+    file = fault or _own_file()
+    if file is not None:
+        faulthandler.enable(file.number, all_threads=True)
+        if STACK_SIGNAL is not None:
+            faulthandler.register(STACK_SIGNAL, file.number, all_threads=True, chain=False)
+    return file
+
+
+def _own_file() -> PrivateFd | None:
+    # A wrapper such as sudo closes what the parent passed on.
+    with suppress(OSError, AttributeError):
+        opened = os.memfd_create(FAULT_NAME)
+        moved = private_copy(opened)
+        os.close(opened)
+        return moved
+    return None
 
 
 def _set_streams() -> None:

@@ -97,6 +97,7 @@ class JobContext:
         chunk_bytes: int,
         clock: Clock,
         owner: Owner,
+        sign: Callable[[], object] = lambda: None,
         redact_keys: Sequence[str] = DEFAULT_REDACT_KEYS,
     ) -> None:
         job = claim.owned.job
@@ -110,7 +111,7 @@ class JobContext:
         self._sink, self._holder, self._set_progress = sink, holder, set_progress
         self._mask, self._mask_value = mask, mask_value
         self._chunk_bytes, self._redact_keys = chunk_bytes, redact_keys
-        self._clock, self._process = clock, owner
+        self._clock, self._process, self._sign = clock, owner, sign
         self._progress = Progress()
         self._step_label: str | None = None
         self._lock = allocate_lock()
@@ -235,13 +236,18 @@ class JobContext:
 
     def _publish(self, progress: Progress) -> None:
         self._progress = progress
+        self._sign()
         self._set_progress(progress)
 
     # --- whether to go on ---------------------------------------------------------------------
 
     def heartbeat(self) -> None:
-        """Renew the lease soon. It is renewed by itself; this only shows a fresher time."""
+        """Say that the work goes on: a stall budget counts from here again.
+
+        The lease is renewed by itself; this only shows a fresher time.
+        """
         if not self._is_late() and self._process.is_here():
+            self._sign()
             self._holder.hurry()
 
     def is_cancellation_requested(self) -> bool:
@@ -308,6 +314,7 @@ class JobContext:
             redact_keys=self._redact_keys,
             is_stopping=self.is_cancellation_requested,
             on_line=on_line,
+            sign=self._sign,
         )
         return run_program(command, listener, check=check)
 

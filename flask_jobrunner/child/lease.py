@@ -7,10 +7,11 @@ the next lines. What the database does not take now is tried again; it never dec
 from __future__ import annotations
 
 from _thread import allocate_lock
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from flask_jobrunner.model.errors import DatabaseAway, LockBusy
 from flask_jobrunner.model.records import (
@@ -55,6 +56,10 @@ class Ownership(Protocol):
     def peek(self, fence: Fence) -> BeatAnswer | None: ...
 
     def set_stop_reason(self, fence: Fence, reason: StopReason) -> bool: ...
+
+    def note(
+        self, fence: Fence, action: str, reason: str | None, evidence: dict[str, Any] | None
+    ) -> bool: ...
 
 
 class Endings(Protocol):
@@ -109,6 +114,7 @@ class Lease:
         self._answer = BeatAnswer(status="running", stop_reason=None)
         self._wanted: StopReason | None = None
         self._told: StopReason | None = None
+        self._notes = deque[tuple[str, str | None, dict[str, Any] | None]]()
         self._hurry = False
         self._failures = 0
         self._last_beat = trusted_from
@@ -174,6 +180,13 @@ class Lease:
             self._wanted = reason
         self._ring.ring()
 
+    def note(
+        self, action: str, *, reason: str | None = None, evidence: dict[str, Any] | None = None
+    ) -> None:
+        """Have an event of the job written with the next beat."""
+        self._notes.append((action, reason, evidence))
+        self._ring.ring()
+
     def hurry(self) -> None:
         """Beat soon."""
         self._hurry = True
@@ -206,7 +219,7 @@ class Lease:
     def _until_due(self) -> float:
         now = self._clock.monotonic()
         due = self._last_beat + self._heartbeat
-        if self._hurry or self._wanted != self._told or self._logbook.waits:
+        if self._hurry or self._notes or self._wanted != self._told or self._logbook.waits:
             pause = self._busy_pause if self._logbook.has_more else FLUSH_PAUSE
             due = min(due, self._last_write + pause)
         return max(due, self._next_try) - now
@@ -243,6 +256,9 @@ class Lease:
         if wanted is not None and wanted != self._told and not self.fenced:
             self._ownership.set_stop_reason(self._fence, wanted)
             self._told = wanted
+        while self._notes and not self.fenced:
+            self._ownership.note(self._fence, *self._notes[0])
+            self._notes.popleft()
 
     def _write(self, sent: float, *, lines: bool) -> None:
         if self.fenced:

@@ -25,6 +25,8 @@ from .logbook import Logbook
 from .logging_hook import LoggingHook
 from .parent import Parent
 from .run import Work, first_line, perform
+from .stacks import Stacks
+from .stall import Stall, StallGuard
 from .steady import Alarm, Owner
 from .watchdog import Watchdog, heed_term
 
@@ -50,7 +52,7 @@ def run_claimed(
         "claimed", uuid=job.uuid, attempt=fence.attempt, token=fence.token, nonce=capture.nonce
     )
     fault_point("ack.written")
-    work, watchdog = _surround(runtime, taken, capture, parent, owner)
+    work, watchdog = _surround(runtime, taken, standing, capture, parent, owner)
     with runtime.app.app_context():
         send(job_started, runtime.app, job=job)
     outcome = perform(work)
@@ -70,7 +72,12 @@ def run_claimed(
 
 
 def _surround(
-    runtime: Runtime, taken: Taken, capture: Capture, parent: Parent, owner: Owner
+    runtime: Runtime,
+    taken: Taken,
+    standing: Standing,
+    capture: Capture,
+    parent: Parent,
+    owner: Owner,
 ) -> tuple[Work, Watchdog]:
     """Everything that goes on beside the handler, running."""
     config, clock, ring, claim = runtime.config, taken.clock, Alarm(), taken.claim
@@ -97,7 +104,14 @@ def _surround(
         collect=capture.collect,
         silence=hook.silence,
     )
-    watchdog = Watchdog(lease, parent, clock=clock, workers=[lease, capture])
+    stall = Stall(capture.volume)
+    guard = StallGuard(
+        stall, lease, stops=config.stall_action == "stop", clock=clock, add_line=logbook.add_own
+    )
+    stacks = Stacks(standing.stacks, clock=clock, keys=config.redact_keys, add_line=logbook.add_own)
+    watchdog = Watchdog(
+        lease, parent, clock=clock, workers=[lease, capture], stall=guard, stacks=stacks
+    )
     job, host = claim.owned.job, claim.owned.worker.host
     hook.install()
     capture.start(logbook, lease.hurry)
@@ -115,6 +129,7 @@ def _surround(
         clock=clock,
         owner=owner,
         arm=watchdog.arm,
+        sign=stall.sign,
     )
     return work, watchdog
 

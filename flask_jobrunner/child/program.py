@@ -66,6 +66,8 @@ class Listener:
     redact_keys: Sequence[str]
     is_stopping: Callable[[], bool]
     on_line: OnLine | None = None
+    sign: Callable[[], object] = lambda: None
+    """Called for output of any kind, also before a line is whole."""
 
 
 def run_program(command: Command, listener: Listener, *, check: bool) -> ProgramResult:
@@ -257,6 +259,7 @@ class Program:
             del self._streams[number]
         else:
             at = self._listener.clock.now()
+            self._listener.sign()
             self._hand_on(self._parser.feed(self._streams[number], data, at))
         return len(data)
 

@@ -33,7 +33,11 @@ _PAUSE = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a run needs. `arm` is told budget and cancel grace at the start marker."""
+    """What a run needs.
+
+    `arm` is told run budget, cancel grace and stall budget at the start marker; `sign` is called
+    for whatever shows that the handler goes on.
+    """
 
     runtime: Runtime
     claim: Claim
@@ -42,7 +46,8 @@ class Work:
     sink: Sink
     clock: Clock
     owner: Owner
-    arm: Callable[[float | None, float | None], None]
+    arm: Callable[[float | None, float | None, float | None], None]
+    sign: Callable[[], object] = lambda: None
 
     @property
     def mask(self) -> Callable[[str], str]:
@@ -133,6 +138,7 @@ def _context(work: Work, payload: Any) -> JobContext:
         chunk_bytes=work.runtime.config.log_chunk_max_bytes,
         clock=work.clock,
         owner=work.owner,
+        sign=work.sign,
         redact_keys=work.runtime.config.redact_keys,
     )
 
@@ -152,7 +158,7 @@ def _mark_started(work: Work, handler: Handler) -> bool:
             if work.clock.monotonic() >= give_up:
                 raise
         Alarm().wait(_PAUSE)
-    work.arm(budget, grace)
+    work.arm(budget, grace, work.runtime.budget(handler, "stall_budget"))
     work.lease.hurry()
     return True
 

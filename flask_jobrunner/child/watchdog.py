@@ -17,6 +17,8 @@ from flask_jobrunner.shim.evidence import group_members
 from .lease import Lease
 from .leave import last_word
 from .parent import Parent
+from .stacks import Stacks
+from .stall import StallGuard
 from .steady import Alarm, Clock, Worker
 
 LOOK_EVERY = 0.1
@@ -28,6 +30,8 @@ FORCE_GRACE = 5.0
 FENCED_GRACE = 5.0
 """Seconds for a handler to end by itself once the job is known to be somebody else's."""
 _PARENT_TIME = 10.0
+SAY_BEFORE = 1.0
+"""Seconds before it kills itself, a process has this written: nobody else may know."""
 
 
 class Revivable(Protocol):
@@ -46,9 +50,12 @@ class Watchdog:
         *,
         clock: Clock,
         workers: Sequence[Revivable],
+        stall: StallGuard | None = None,
+        stacks: Stacks | None = None,
     ) -> None:
         self._lease, self._parent, self._clock = lease, parent, clock
         self._workers = workers
+        self._stall, self._stacks = stall, stacks
         self._thread = Worker(self._loop)
         self._pause = Alarm()
         self._ended = False
@@ -56,6 +63,7 @@ class Watchdog:
         self._cancel_grace: float | None = None
         self._told: set[str] = set()
         self._end_at: float | None = None
+        self._said_end = False
         self._fenced_until: float | None = None
         self.term_came = False
         """Set by the signal handler, which may do no more than that."""
@@ -65,16 +73,22 @@ class Watchdog:
         """Begin to look."""
         self._thread.start()
 
-    def arm(self, budget: float | None, cancel_grace: float | None) -> None:
+    def arm(
+        self, budget: float | None, cancel_grace: float | None, stall_budget: float | None = None
+    ) -> None:
         """The handler starts now. Tells the parent, which enforces what this process cannot."""
         self._cancel_grace = cancel_grace
         if budget is not None:
             self._budget_over = self._clock.monotonic() + budget
+        if self._stall is not None:
+            self._stall.arm(stall_budget, self._clock.monotonic())
         self._parent.tell("started", budget=budget, grace=self._grace())
 
     def close(self) -> None:
         """Stop looking: the handler has ended."""
         self._budget_over = self._end_at = None
+        if self._stall is not None:
+            self._stall.close()
         self._ended = True
 
     def _loop(self) -> None:
@@ -86,22 +100,37 @@ class Watchdog:
 
     def _look(self) -> None:
         now = self._clock.monotonic()
+        if self._stacks is not None:
+            self._stacks.store(now)
         if self._lease.fenced:
             self._leave_to_others(now)
             return
         if self.term_came:
             self.term_came = False
             self._lease.ask("shutdown")
-        if self._budget_over is not None and now >= self._budget_over:
-            self._budget_over = None
-            self._lease.ask("run_timeout")
-            self._stop("run_timeout", self._grace(), now)
+        self._look_at_budgets(now)
         if self._lease.asked == "force":
             self._stop("force", min(FORCE_GRACE, self._grace()), now)
         if self._lease.asked == "cancel" and self._cancel_grace is not None:
             self._stop("cancel", self._cancel_grace, now)
-        if self._end_at is not None and now >= self._end_at:
-            end_own_group()
+        if self._end_at is not None:
+            self._end_when_due(self._end_at - now)
+
+    def _look_at_budgets(self, now: float) -> None:
+        if self._budget_over is not None and now >= self._budget_over:
+            self._budget_over = None
+            self._write_stack()
+            self._lease.ask("run_timeout")
+            self._stop("run_timeout", self._grace(), now)
+        stalled = self._stall.look(now) if self._stall is not None else None
+        if stalled is not None:
+            self._write_stack()
+        if stalled == "stop":
+            self._stop("stall", self._grace(), now)
+
+    def _write_stack(self) -> None:
+        if self._stacks is not None:
+            self._stacks.ask_once()
 
     def _leave_to_others(self, now: float) -> None:
         """A worker that lost its job stops: what it goes on to do, another one may do as well."""
@@ -120,6 +149,13 @@ class Watchdog:
         heard = self._parent.tell("stopping", reason=reason, grace=grace)
         end_at = now + grace + (_PARENT_TIME if heard else 0.0)
         self._end_at = end_at if self._end_at is None else min(end_at, self._end_at)
+
+    def _end_when_due(self, left: float) -> None:
+        if left <= SAY_BEFORE and not self._said_end:
+            self._said_end = True
+            self._lease.note("kill", reason="watchdog")
+        if left <= 0:
+            end_own_group()
 
     def _grace(self) -> float:
         return STOP_GRACE if self._cancel_grace is None else self._cancel_grace

@@ -73,7 +73,7 @@ def command(
 def _end(runtime: Runtime, job: Job) -> Job:
     """End the job's process where it can be seen; the job as it is after that."""
     seen = runtime.jobs.owned(job.id)
-    if seen is None or not end_owner(runtime, seen):
+    if seen is None or not end_owner(runtime, seen, by="cancel_force", actor=acting(runtime)):
         return job
     until = time.monotonic() + RECORD_SECONDS
     # Its parent knows best how it ended, and says so now.

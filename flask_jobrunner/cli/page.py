@@ -11,6 +11,7 @@ import click
 
 from flask_jobrunner.caller.inspect import error_of, why_untaken
 from flask_jobrunner.model import words
+from flask_jobrunner.model.ladder import ladder, silent_since
 from flask_jobrunner.model.records import Attempt, Event, OwnedJob
 from flask_jobrunner.protocol.encoding import decode_json
 from flask_jobrunner.runtime import Runtime
@@ -27,12 +28,17 @@ def page(
     """Its lines: a sentence, facts, what happened, the error, payload and result, masked."""
     job, now = seen.job, now_of(runtime, seen)
     yield click.style(words.sentence(job, now, current(seen, attempts)), bold=True)
+    since = silent_since(events, job.attempt) if job.status == "running" else None
+    if since is not None:
+        silent = words.duration(words.between(since, now) or 0)
+        at = moment(since, runtime.config.timezone)
+        yield f"No progress and no output since {at}, for {silent}: see it with --stack."
     yield ""
     for name, value in _facts(runtime, seen, now):
         if value:
             yield f"{name:<11}{masked(runtime, value)}"
     yield from _section("Timeline", [_event(event, runtime) for event in events])
-    yield from _section("Attempts", [_attempt(attempt, now) for attempt in attempts])
+    yield from _section("Attempts", _attempts(events, attempts, now))
     yield from _section("Error", _error(runtime, seen, attempts))
     if job.payload is not None:
         yield from _section("Payload", _json(runtime, job.payload))
@@ -99,25 +105,34 @@ def _event(event: Event, runtime: Runtime) -> str:
     return "  ".join(part for part in [*parts, told] if part)
 
 
-def _attempt(attempt: Attempt, now: datetime) -> str:
+def _attempts(events: list[Event], attempts: list[Attempt], now: datetime) -> list[str]:
+    told = list[str]()
+    for attempt in attempts:
+        stopped = ladder(events, attempt)
+        told.append(_attempt(attempt, now, asked=bool(stopped)))
+        told += [f"   {one_line(sentence)}" for sentence in stopped]
+    return told
+
+
+def _attempt(attempt: Attempt, now: datetime, *, asked: bool) -> str:
     took = words.duration(words.between(attempt.claimed_at, attempt.ended_at or now) or 0)
     end = attempt.end_status
     worker = attempt.worker
     text = f"{attempt.attempt}  " + (f"{status_word(end)} after {took}" if end else f"runs: {took}")
     if worker.pid is not None:
         text += f", on {one_line(worker.host or 'this host')}, pid {worker.pid}"
-    ending = autopsy(attempt)
+    ending = autopsy(attempt, asked=asked)
     return f"{text}: {one_line(ending)}" if ending else text
 
 
-def autopsy(attempt: Attempt) -> str:
+def autopsy(attempt: Attempt, *, asked: bool) -> str:
     """How the process ended, where that is news: not for one that ended as it should."""
     evidence = attempt.evidence or {}
     if attempt.ended_at is None or not evidence:
         return ""
     orderly = not attempt.signal and attempt.exit_code is not None and attempt.error_class
     done = attempt.end_status in ("succeeded", "cancelled") and not attempt.signal
-    return "" if orderly or done else words.autopsy(evidence)
+    return "" if orderly or done else words.autopsy(evidence, asked=asked)
 
 
 def _error(runtime: Runtime, seen: OwnedJob, attempts: list[Attempt]) -> list[str]:

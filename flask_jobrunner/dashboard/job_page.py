@@ -75,7 +75,9 @@ def job_page(
     runtime, job, now = viewer.runtime, owned.job, read_at(owned)
     progress = progress_view(job, now)
     if not whole:
-        asked = runtime.events.of(job.id) if job.status == "cancel_requested" else []
+        # A stall leaves a warning: without one there is none to look for.
+        told = job.status == "cancel_requested" or (job.status == "running" and job.warning_count)
+        asked = runtime.events.of(job.id) if told else []
         return JobPage(
             sentence="",
             announcement="",
@@ -109,7 +111,7 @@ def job_page(
         read_only=not actions and possible_actions(runtime, owned) != [],
         facts=job_facts.facts(owned, current, now, runtime.config.timezone),
         timeline=timeline.entries(events),
-        attempts=timeline.attempt_views(attempts, job, now, keys),
+        attempts=timeline.attempt_views(attempts, events, job, now, keys),
         payload=_payload(job, keys, shown=visible_values),
         result=_result(owned, keys, shown=visible_values),
         error=error,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from flask_jobrunner.model import words
+from flask_jobrunner.model.ladder import silent_since
 from flask_jobrunner.model.records import Event, Job, OwnedJob
 from flask_jobrunner.protocol.redact import mask_text
 
@@ -40,7 +41,13 @@ def notices(
 
     `untaken` is why no supervisor takes the job.
     """
-    found = [_late(owned), _waiting(owned, now), _untaken(untaken), _stopping(owned, events)]
+    found = [
+        _late(owned),
+        _silent(owned, now, events),
+        _waiting(owned, now),
+        _untaken(untaken),
+        _stopping(owned, events),
+    ]
     found.append(_ended(owned, error_shown=error_shown))
     return [notice for notice in found if notice is not None]
 
@@ -53,6 +60,22 @@ def _late(owned: OwnedJob) -> Notice | None:
         tone="cancel_requested",
         title=f"The worker has not reported for {silent}.",
         text="It may be busy, or gone; the job goes on as running until that is known.",
+    )
+
+
+def _silent(owned: OwnedJob, now: datetime, events: Sequence[Event]) -> Notice | None:
+    job = owned.job
+    since = silent_since(events, job.attempt) if job.status == "running" else None
+    if since is None or job.stop_reason is not None:
+        return None
+    silent = words.duration(round((now - since).total_seconds()))
+    return Notice(
+        tone="cancel_requested",
+        title=f"No progress and no output for {silent}.",
+        text="The job goes on all the same. Where it was then is in its log; "
+        f"`flask jobs show {job.id} --stack` tells where it is now.",
+        anchor="jr-h-log",
+        link="Show the log",
     )
 
 

@@ -6,13 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from flask_jobrunner.model import words
+from flask_jobrunner.model import ladder, words
 from flask_jobrunner.model.records import Attempt, Event, Job
 from flask_jobrunner.protocol.redact import mask_text
 
 from .format import visible
 
-_REASONS = {str(reason): text for reason, text in words.STOP_WORDS.items()} | words.REASON_WORDS
+_REASONS = (
+    {str(reason): text for reason, text in words.STOP_WORDS.items()}
+    | words.REASON_WORDS
+    | {reason: f"by {text}" for reason, text in ladder.KILLERS.items()}
+)
+
+_DEEDS = {
+    "stop": "Asked to stop",
+    "stall": "No sign of life",
+    "resumed": "Goes on",
+    "stack": "Stack asked for",
+    "kill": "Process ended",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +61,16 @@ def entries(events: Sequence[Event]) -> list[Entry]:
 
 
 def attempt_views(
-    attempts: Sequence[Attempt], job: Job, now: datetime, keys: Sequence[str]
+    attempts: Sequence[Attempt],
+    events: Sequence[Event],
+    job: Job,
+    now: datetime,
+    keys: Sequence[str],
 ) -> list[AttemptView]:
     """The attempts, newest first; the facts tell of a first one that still runs."""
     if len(attempts) == 1 and attempts[0].ended_at is None:
         return []
-    return [_attempt(attempt, job, now, keys) for attempt in reversed(attempts)]
+    return [_attempt(attempt, events, job, now, keys) for attempt in reversed(attempts)]
 
 
 def _entry(event: Event, before: datetime | None) -> Entry:
@@ -83,8 +99,8 @@ def _deed(event: Event) -> str:
             return "Cancel requested"
         case "requeue", _:
             return f"Requeued as attempt {event.attempt}"
-        case "stop", _:
-            return "Asked to stop"
+        case action, _ if action in _DEEDS:
+            return _DEEDS[action]
         case action, status:
             return words.STATUS_WORDS.get(status or "", action.replace("_", " ").capitalize())
 
@@ -95,26 +111,29 @@ def _why(event: Event) -> str:
     return _REASONS.get(event.reason, event.reason)
 
 
-def _attempt(attempt: Attempt, job: Job, now: datetime, keys: Sequence[str]) -> AttemptView:
+def _attempt(
+    attempt: Attempt, events: Sequence[Event], job: Job, now: datetime, keys: Sequence[str]
+) -> AttemptView:
     current = attempt.attempt == job.attempt
+    stopped = visible(" ".join(ladder.ladder(events, attempt)))
     status = attempt.end_status or (job.status if current else "interrupted")
     return AttemptView(
         number=attempt.attempt,
         status=status,
-        ending=_ending(attempt, now),
-        lines=[line for line in (_place(attempt), _figures(attempt)) if line],
+        ending=_ending(attempt, now, asked=bool(stopped)),
+        lines=[line for line in (stopped, _place(attempt), _figures(attempt)) if line],
         trace="" if current else visible(mask_text(_trace(attempt), keys)),
     )
 
 
-def _ending(attempt: Attempt, now: datetime) -> str:
+def _ending(attempt: Attempt, now: datetime, *, asked: bool) -> str:
     took = words.duration(words.between(attempt.claimed_at, attempt.ended_at or now) or 0)
     if attempt.ended_at is None:
         return "It runs now."
     told = attempt.exit_code is not None or attempt.signal is not None
     evidence = attempt.evidence or {}
     if attempt.signal is not None or evidence.get("spawn_error"):
-        how = words.autopsy(evidence)
+        how = words.autopsy(evidence, asked=asked)
         return f"{how[:1].upper()}{how[1:]}."
     return f"Took {took}" + (f", exit code {attempt.exit_code}." if told else ".")
 

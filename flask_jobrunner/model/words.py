@@ -156,8 +156,11 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def autopsy(evidence: dict[str, Any]) -> str:
-    """How the process ended, from its parent's report: a clause without a full stop."""
+def autopsy(evidence: dict[str, Any], *, asked: bool = False) -> str:
+    """How the process ended, from its parent's report: a clause without a full stop.
+
+    `asked`: somebody wanted the job to stop, which explains a signal.
+    """
     if evidence.get("spawn_error"):
         return f"the command could not be started: {evidence['spawn_error']}"
     number, code, wall = (evidence.get(key) for key in ("signal", "exit_code", "wall"))
@@ -171,11 +174,20 @@ def autopsy(evidence: dict[str, Any]) -> str:
         text += f" after {duration(wall)}"
     if evidence.get("peak_rss"):
         text += f", peak memory {size(int(evidence['peak_rss']))}"
-    if evidence.get("oom"):
-        text += ", out of memory"
-    if evidence.get("killed"):
-        text += f"; stopped by its parent ({str(evidence['killed']).replace('_', ' ')})"
+    killed = evidence.get("killed")
+    text += _of_memory(evidence, asked=asked or bool(killed))
+    if killed:
+        text += f"; stopped by its parent ({str(killed).replace('_', ' ')})"
     return text
+
+
+def _of_memory(evidence: dict[str, Any], *, asked: bool) -> str:
+    """What is said of memory: claimed where the cgroup counted it, else at most suggested."""
+    if evidence.get("oom"):
+        return ", out of memory"
+    unknown = "oom" in evidence and evidence["oom"] is None
+    unexplained = evidence.get("signal") == signals.SIGKILL and not asked
+    return ", perhaps for lack of memory" if unknown and unexplained else ""
 
 
 def last_line(outcome: Outcome) -> NewLine:

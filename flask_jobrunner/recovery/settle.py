@@ -19,6 +19,7 @@ from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.protocol.output import OutputParser
 from flask_jobrunner.protocol.redact import mask_text
 from flask_jobrunner.protocol.report import EndReport
+from flask_jobrunner.protocol.stacks import stack_lines
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.signals import job_finished, send
 
@@ -132,9 +133,8 @@ def last_output(runtime: Runtime, report: EndReport) -> list[NewLine]:
         lines += parser.feed(stream, data, now)
     lines += parser.close()
     lines += [
-        NewLine(message=clean_text(line), level="error", stream="stderr", at=now)
-        for line in report.fault.splitlines()
-        if line.strip()
+        NewLine(message=line, level="error", stream="stderr", at=now)
+        for line in stack_lines(report.fault, config.redact_keys)
     ]
     return lines
 

@@ -49,18 +49,27 @@ def _grace(runtime: Runtime, seen: OwnedJob) -> float:
     return runtime.budget(handler, "cancel_grace") or 0.0
 
 
-def end_owner(runtime: Runtime, seen: OwnedJob, *, grace: float = TERM_GRACE) -> bool:
+def end_owner(
+    runtime: Runtime,
+    seen: OwnedJob,
+    *,
+    grace: float = TERM_GRACE,
+    by: str = "sweep",
+    actor: str | None = None,
+) -> bool:
     """End the process that owns the job, and what is left of its session: TERM, CONT, `grace`
     seconds, KILL. False when it cannot be seen from here, or may not be signalled, or is there
-    for more than this job.
+    for more than this job. `by`, a key of `KILLERS`, and `actor` are kept as an event.
     """
     if seen.is_inline:
         return False
     look = identity.look(seen.worker, runtime.config.instance)
     if look == "unseen":
         return False
-    if look == "alive" and not _end(seen.worker, grace):
-        return False
+    if look == "alive":
+        runtime.events.add(seen.job.id, seen.job.attempt, "kill", actor, by)
+        if not _end(seen.worker, grace):
+            return False
     end_what_is_left(seen)
     return True
 
@@ -80,7 +89,7 @@ def end_what_is_left(seen: OwnedJob) -> int:
 
 
 def _end(worker: Identity, grace: float) -> bool:
-    with _verified(worker) as process:
+    with verified(worker) as process:
         if process is None:
             return True  # it ended by itself just now
         try:
@@ -97,7 +106,7 @@ def _end(worker: Identity, grace: float) -> bool:
 
 
 @contextmanager
-def _verified(worker: Identity) -> Iterator[int | None]:
+def verified(worker: Identity) -> Iterator[int | None]:
     """A descriptor of exactly this process, or None when it is gone."""
     process = None
     if worker.pid is not None:

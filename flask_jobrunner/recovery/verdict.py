@@ -11,6 +11,7 @@ from flask_jobrunner.model.statuses import POISON_DEATHS, ExitCode, Reason
 from flask_jobrunner.model.words import REASON_WORDS, autopsy
 
 _CANCEL_STOPS = frozenset({"cancel", "force"})
+_ASKED = frozenset({Reason.RUN_TIMEOUT, Reason.STALLED, Reason.SHUTDOWN})
 
 
 def verdict(seen: OwnedJob, evidence: dict[str, Any]) -> Verdict:
@@ -26,6 +27,8 @@ def verdict(seen: OwnedJob, evidence: dict[str, Any]) -> Verdict:
         return _verdict("cancelled", reason, evidence)
     if _over_budget(seen, killed):
         return _verdict("failed", Reason.RUN_TIMEOUT, evidence)
+    if "stall" in (seen.job.stop_reason, killed):
+        return _verdict("failed", Reason.STALLED, evidence)
     if not seen.started:
         if seen.claim_mode == "trusted":
             return _waits_again(seen, evidence)
@@ -78,7 +81,7 @@ def _over_budget(seen: OwnedJob, killed: object) -> bool:
 
 
 def _verdict(status: Any, reason: Reason | None, evidence: dict[str, Any]) -> Verdict:
-    text = autopsy(evidence)
+    text = autopsy(evidence, asked=reason in _ASKED or status == "cancelled")
     message = f"{text[:1].upper()}{text[1:]}."
     if reason is not None:
         message = f"{REASON_WORDS[reason]} {message}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Connection, Select, select
 
 from flask_jobrunner.model.records import Event, LogLine
 from flask_jobrunner.model.statuses import TERMINAL
 
 from .database import Database
-from .rows import to_event, to_line
+from .rows import add_event, to_event, to_line
 
 SLICE_MAX = 1000
 
@@ -58,6 +58,24 @@ class EventRepository:
         events = self._database.tables.events
         statement = select(events).where(events.c.job_id == job_id).order_by(events.c.id.desc())
         return [to_event(row) for row in self._database.rows(statement.limit(limit))][::-1]
+
+    def add(
+        self, job_id: int, attempt: int, action: str, actor: str | None, reason: str | None = None
+    ) -> None:
+        """Append a deed that moves nothing."""
+
+        def unit(connection: Connection) -> None:
+            add_event(
+                connection,
+                self._database,
+                job_id=job_id,
+                action=action,
+                attempt=attempt,
+                actor=actor,
+                reason=reason,
+            )
+
+        self._database.run(unit)
 
     def was_claimed(self, job_id: int, attempt: int) -> bool:
         """Whether this very attempt was claimed, whatever the row says by now."""

@@ -215,6 +215,28 @@ class OwnershipRepository(FencedRows):
 
         return self._database.run(unit)
 
+    def note(
+        self, fence: Fence, action: str, reason: str | None, evidence: dict[str, Any] | None
+    ) -> bool:
+        """Append an event that moves nothing; False when fenced."""
+
+        def unit(connection: Connection) -> bool:
+            # The row's version moves all the same: pages that show it are drawn again.
+            if not self._write(connection, fence, {}):
+                return False
+            add_event(
+                connection,
+                self._database,
+                job_id=fence.job_id,
+                action=action,
+                attempt=fence.attempt,
+                reason=reason,
+                evidence=evidence,
+            )
+            return True
+
+        return self._database.run(unit)
+
 
 def _claim_terms(jobs: Table, claim_mode: str) -> tuple[ColumnElement[Any], dict[str, None]]:
     """Until when a claim is good, and which columns are over with it.

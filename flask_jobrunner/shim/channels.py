@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PIPES_VARIABLE = "JOBRUNNER_PIPES"
+FAULT_NAME = "jobrunner-fault"  # what `flask jobs show --stack` looks for
 # A user's pipes share a budget in the kernel (64 MiB unless root); past it every new pipe of that
 # user shrinks to a page or two. A quarter of a megabyte each leaves room for a hundred jobs.
 PIPE_BYTES = 256 * 1024
@@ -40,13 +41,13 @@ def capacity(fd: int) -> int:
         return _SMALLEST_KNOWN_PIPE
 
 
-def anonymous_file() -> int:
+def anonymous_file(name: str = "jobrunner") -> int:
     """A file without a name, for what must not end up on a disk; close-on-exec."""
     if hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):
-            return os.memfd_create("jobrunner")
+            return os.memfd_create(name)
     folder = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - created exclusively, unlinked at once
-    path = f"{folder}/jobrunner-{os.getpid()}-{os.urandom(8).hex()}"
+    path = f"{folder}/{name}-{os.getpid()}-{os.urandom(8).hex()}"
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     os.unlink(path)  # noqa: PTH108 - pathlib would be the heaviest import of this process
     return fd
@@ -67,7 +68,7 @@ class Pipes:
             self.ack_r, self.ack_w = self._pair()
             self.out_r, self.out_w = self._pair(PIPE_BYTES)
             self.err_r, self.err_w = self._pair(PIPE_BYTES)
-            self.fault = self._kept(anonymous_file())
+            self.fault = self._kept(anonymous_file(FAULT_NAME))
             self.out = self._kept(_own_reader(self.out_r))
             self.err = self._kept(_own_reader(self.err_r))
         except OSError:

@@ -6,6 +6,7 @@ import binascii
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
 
 REPORT_VERSION = 1
 FAULT_BYTES = 16 * 1024
+STACK_SIGNAL: int | None = signal.SIGRTMIN + 9 if hasattr(signal, "SIGRTMIN") else None
+"""Makes a job's process write the stacks of its threads into faulthandler's file, also while a C
+call holds the interpreter. A real-time signal: applications use the others."""
+STORED = b"\n--- stored up to byte %d ---\n"
+_STORED = re.compile(rb"\n--- stored up to byte (\d{1,18}) ---\n")
 GROUP_GRACE = 1.0  # seconds between TERM and KILL for what a dead child left running
 _SEARCH_SECONDS = 0.5
 _CGROUP = "/sys/fs/cgroup"
@@ -71,6 +77,15 @@ class Evidence:
     def sample(self) -> None:
         """Note the child's memory: what the kernel says at the end may be a grandchild's."""
         self._raise_peak(resident_peak(self.pid))
+
+    def ask_for_stack(self) -> bool:
+        """Have it write down where it is; False where it would not survive to be asked."""
+        if STACK_SIGNAL is None or not catches(self.pid, STACK_SIGNAL):
+            return False
+        # Our own child, not waited for: the number can belong to nobody else.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, STACK_SIGNAL)
+        return True
 
     def note_end(self) -> None:
         """Note when it ended."""
@@ -163,12 +178,32 @@ def report_line(
 
 
 def read_fault(fd: int) -> bytes:
-    """The last `FAULT_BYTES` of faulthandler's file."""
+    """The last `FAULT_BYTES` of faulthandler's file, without what the child stored itself."""
     try:
         size = os.fstat(fd).st_size
-        return os.pread(fd, FAULT_BYTES, max(0, size - FAULT_BYTES))
+        begin = max(0, size - FAULT_BYTES)
+        return unstored(os.pread(fd, FAULT_BYTES, begin), begin)
     except OSError:
         return b""
+
+
+def unstored(data: bytes, begin: int = 0) -> bytes:
+    """What of faulthandler's file, from byte `begin` on, is in the log of nobody yet."""
+    after = max((int(found[1]) for found in _STORED.finditer(data)), default=0)
+    return without_marks(data[max(0, after - begin) :])
+
+
+def without_marks(data: bytes) -> bytes:
+    """What faulthandler itself wrote."""
+    return _STORED.sub(b"", data)
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal, as far as this user may look."""
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"SigCgt:"):
+            return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
 
 
 def _plain(data: bytes) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         """What `Watch` needs of evidence.Evidence."""
 
         def sample(self) -> None: ...
+        def ask_for_stack(self) -> bool: ...
 
     class Backflows(Protocol):
         """What `Watch` needs of backflow.Backflow."""
@@ -47,6 +48,8 @@ HOLD_MAX = 10.0  # seconds for which a child may let its pipes be full without b
 SAMPLE_EVERY = 0.5
 _WITHOUT_PIDFD = 0.1  # how often to ask for the end where the kernel cannot tell
 _SUSPICIOUS = 0.05
+STACK_TIME = 0.3  # for the stacks to be written, before TERM
+HANGS = ("run_timeout", "stall")  # ends that need to know where it hung
 
 
 class Lines:
@@ -108,6 +111,7 @@ class Watch:
         self._next_sample = clock() + SAMPLE_EVERY
         self._limits = {"claim_window": (clock() + claim_window, TERM_GRACE)}
         self._kill_at: float | None = None
+        self._stack_at: float | None = None
         self._can_look = hasattr(os, "waitid")  # not on every macOS
         self._how: tuple[int | None, resource.struct_rusage | None] | None = None
 
@@ -248,10 +252,22 @@ class Watch:
             return
         due = [(at, grace, why) for why, (at, grace) in self._limits.items() if now >= at]
         if due and self.killed is None:
-            _, grace, self.killed = min(due)
+            _, grace, why = min(due)
+            if self._writes_its_stack(why, grace, now):
+                return
+            self.killed = why
             self._kill_at = now + grace
             self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)  # a stopped process takes no TERM
+
+    def _writes_its_stack(self, why: str, grace: float, now: float) -> bool:
+        """Whether to wait for that; a child that was warned by itself has written it."""
+        if self._stack_at is None and why in HANGS and grace == TERM_GRACE:
+            self._stack_at = now
+            if self._evidence.ask_for_stack():
+                self._limits[why] = (now + STACK_TIME, grace)
+                return True
+        return False
 
     def _signal(self, number: int) -> None:
         # Our own child, not waited for: the number can belong to nobody else.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,7 @@ class Rows:
     beats: int = 0
     progress: Progress | None = None
     reasons: list[StopReason] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     outcome: Outcome | None = None
     during: Callable[[], None] | None = None
 
@@ -89,6 +91,14 @@ class Rows:
 
     def set_stop_reason(self, fence: Fence, reason: StopReason) -> bool:
         self.reasons.append(reason)
+        return True
+
+    def note(
+        self, fence: Fence, action: str, reason: str | None, evidence: dict[str, Any] | None
+    ) -> bool:
+        if self.faults and (fault := self.faults.pop(0)):
+            raise fault
+        self.notes.append(action)
         return True
 
     def finish(

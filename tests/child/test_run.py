@@ -57,7 +57,7 @@ class Rig:
         self.app = Flask("of_the_test")
         self.registry, self.lease, self.sink = HandlerRegistry(), FakeLease(), FakeSink()
         self.marks: list[object] = [True]
-        self.armed: list[tuple[float | None, float | None]] = []
+        self.armed: list[tuple[float | None, ...]] = []
         self.uncommitted: object = None
         self.payload_json: str | None = '{"a":1}'
 
@@ -88,7 +88,7 @@ class Rig:
                 logbook=Logbook(limit=1 << 20, clock=clock, ring=Alarm()),
                 clock=clock,
                 owner=Owner(),
-                arm=lambda budget, grace: self.armed.append((budget, grace)),
+                arm=lambda *limits: self.armed.append(limits),
                 **parts,
             )
         )
@@ -114,14 +114,14 @@ def test_a_handler_runs_in_the_applications_context(rig: Rig) -> None:
     rig.handle(handler)
     assert rig.perform() == Outcome(status="succeeded", result_json='{"payload":{"a":1}}')
     assert seen == ["of_the_test"]
-    assert rig.armed == [(60.0, None)]
+    assert rig.armed == [(60.0, None, None)]
     assert rig.said == []
 
 
 def test_a_handlers_own_budgets_win(rig: Rig) -> None:
-    rig.handle(lambda ctx: None, run_budget=5.0, cancel_grace=2.0)
+    rig.handle(lambda ctx: None, run_budget=5.0, cancel_grace=2.0, stall_budget=9.0)
     rig.perform()
-    assert rig.armed == [(5.0, 2.0)]
+    assert rig.armed == [(5.0, 2.0, 9.0)]
 
 
 def test_no_payload_is_an_empty_mapping(rig: Rig) -> None:

@@ -22,10 +22,14 @@ class FakeLease:
     asked: StopReason | None = None
     wanted: list[StopReason] = field(default_factory=list)
     fenced: bool = False
+    notes: list[tuple[str, str]] = field(default_factory=list)
 
     def ask(self, reason: StopReason) -> None:
         self.wanted.append(reason)
         self.asked = self.asked or reason
+
+    def note(self, action: str, *, reason: str) -> None:
+        self.notes.append((action, reason))
 
 
 @dataclass
@@ -104,8 +108,11 @@ def test_without_a_parent_the_process_ends_itself_after_the_grace(
     rig.parent.hears = False
     rig.dog.arm(60.0, 2.0)
     rig.look(60.0)
+    rig.look(60.9)
+    assert rig.lease.notes == []
     rig.look(61.9)
     assert ended == []
+    assert rig.lease.notes == [("kill", "watchdog")]
     rig.look(62.0)
     assert ended == ["ended"]
 

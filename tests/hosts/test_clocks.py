@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from flask_jobrunner import Job, JobRunner
+from tests.helpers import requirements
 from tests.helpers.clocks import Clock, make_clock
 from tests.helpers.machines import Machine, Machines
 from tests.helpers.supervising import PATIENCE, Supervisors, ended, in_status, ledger_of
@@ -38,7 +39,7 @@ def database_of_the_clock(request: pytest.FixtureRequest, clock: Clock) -> Itera
     """A database on a server of its own, whose clock is the test's."""
     kind = SERVERS[request.param]
     if kind.programs() is None:
-        pytest.skip(kind.INSTALL)
+        requirements.missing(request.param, kind.INSTALL)
     running = kind.start(environ=clock.of_servers)
     try:
         with running.fresh_database() as url:

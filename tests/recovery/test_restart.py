@@ -35,6 +35,7 @@ def restartable(runtime: Runtime) -> Any:
         payload=None,
         run_budget=None,
         queue_budget=None,
+        stall_budget=None,
         cancel_grace=None,
         restart_interrupted=2,
     )
