@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from flask_jobrunner.model.records import NewLine
 from flask_jobrunner.protocol.stacks import stack_lines
-from flask_jobrunner.shim.evidence import STACK_SIGNAL, STORED, unstored
+from flask_jobrunner.shim.evidence import STORED, unstored
 
 from .descriptors import PrivateFd
 from .steady import Clock
@@ -39,14 +40,15 @@ class Stacks:
         self._asked = False
 
     def ask_once(self) -> None:
-        """Have the stacks written, the first time that this is called.
+        """Write the stacks, the first time that this is called.
 
-        By the signal: it is the main thread that it stops, so that one is named the current.
+        Not by the signal: that would cut short a C function that waits, and end the process of a
+        handler that has given every signal its default effect.
         """
-        if not self._asked and self._file is not None and STACK_SIGNAL is not None:
+        if not self._asked and self._file is not None and self._file.is_ours():
             self._asked = True
-            with suppress(OSError):
-                os.kill(os.getpid(), STACK_SIGNAL)
+            with suppress(OSError, ValueError, RuntimeError):
+                faulthandler.dump_traceback(self._file.number, all_threads=True)
 
     def store(self, now: float) -> None:
         """Log what was written since the last time, once it is whole."""

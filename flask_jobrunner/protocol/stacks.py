@@ -10,6 +10,7 @@ from .redact import mask_text
 LINES_MAX = 200
 CHARACTERS_MAX = 500
 CURRENT = "Current thread"
+WATCHDOG = "flask_jobrunner/child/watchdog.py"
 
 
 def stack_lines(text: str, keys: Sequence[str]) -> list[str]:
@@ -23,7 +24,7 @@ def stack_lines(text: str, keys: Sequence[str]) -> list[str]:
 
 def _current_first(text: str) -> list[str]:
     """faulthandler lists the newest thread first; the one that was asked, or that crashed, is
-    the handler's most of the time, and the oldest."""
+    the handler's most of the time, and the oldest. Where the watchdog wrote it is the oldest."""
     ahead, blocks = list[str](), list[list[str]]()
     for line in text.splitlines():
         if line.startswith((CURRENT, "Thread 0x")):
@@ -31,6 +32,11 @@ def _current_first(text: str) -> list[str]:
         elif line.startswith("Extension modules:"):
             continue
         (blocks[-1] if blocks else ahead).append(line)
-    current = [block for block in blocks if block[0].startswith(CURRENT)]
-    others = [block for block in blocks if not block[0].startswith(CURRENT)]
-    return [*ahead, *(line for block in current + others for line in block)]
+    watched = [block for block in blocks if _is_current(block) and WATCHDOG in "".join(block)]
+    first = blocks[-1:] if watched else [block for block in blocks if _is_current(block)]
+    others = [block for block in blocks if block not in first]
+    return [*ahead, *(line for block in first + others for line in block)]
+
+
+def _is_current(block: list[str]) -> bool:
+    return block[0].startswith(CURRENT)

@@ -10,7 +10,7 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from flask_jobrunner.model.errors import UnknownJobType
@@ -66,10 +66,12 @@ def end_owner(
     look = identity.look(seen.worker, runtime.config.instance)
     if look == "unseen":
         return False
-    if look == "alive":
-        runtime.events.add(seen.job.id, seen.job.attempt, "kill", actor, by)
-        if not _end(seen.worker, grace):
-            return False
+    if look == "alive" and not _end(
+        seen.worker,
+        grace,
+        lambda: runtime.events.add(seen.job.id, seen.job.attempt, "kill", actor, by),
+    ):
+        return False
     end_what_is_left(seen)
     return True
 
@@ -88,13 +90,15 @@ def end_what_is_left(seen: OwnedJob) -> int:
     return end_leftovers(worker.pid, worker.ticks)
 
 
-def _end(worker: Identity, grace: float) -> bool:
+def _end(worker: Identity, grace: float, tell: Callable[[], object]) -> bool:
+    """`tell` is called once the process has taken the first signal."""
     with verified(worker) as process:
         if process is None:
             return True  # it ended by itself just now
         try:
             signal.pidfd_send_signal(process, signal.SIGTERM)
             signal.pidfd_send_signal(process, signal.SIGCONT)  # a stopped process takes no TERM
+            tell()
             fault_point("cancel.signalled")
             if not _gone_within(process, grace):
                 signal.pidfd_send_signal(process, signal.SIGKILL)

@@ -76,14 +76,18 @@ KILLED = "It did not stop in its time and was killed"
         (
             [event("stop", 60, reason="run_timeout"), event("kill", 61, reason="sweep"), END],
             {"signal": 15},
-            ["Its run budget was over after 1 min 00 s."]
-            + ["Its process ended on TERM by a sweep on its host, 0 ms later."],
+            [
+                "Its run budget was over after 1 min 00 s.",
+                "Its process ended on TERM by a sweep on its host, 0 ms later.",
+            ],
         ),
         (
             [event("stop", 40, reason="stall"), event("kill", 46, reason="watchdog"), END],
             {},
-            ["Its stall budget was over after 40.0 s."]
-            + ["Its process was ended by its own watchdog, 7.0 s later."],
+            [
+                "Its stall budget was over after 40.0 s.",
+                "Its process was ended by its own watchdog, 7.0 s later.",
+            ],
         ),
         ([CANCEL, END], {"signal": 9}, [ANN, f"{KILLED} from outside, 6.0 s later."]),
         (
