@@ -104,14 +104,14 @@ class Callers(Ground):
 
         self.moved("stop", call, before, from_status, attempt)
 
-    @rule(uuid=jobs, beside=BESIDE)
-    def close(self, uuid: str, beside: int) -> None:
-        """What was lost does not run any more."""
-        before, attempt = self.all.row(uuid), self.attempt_of(uuid, beside)
+    @rule(sight=ends)
+    def close(self, sight: list[Any]) -> None:
+        """What was seen as lost does not run any more."""
+        uuid, attempt = sight[0].job.uuid, sight[0].job.attempt
         self.moved(
             "close",
             lambda store: store.jobs.close_lost(job_id(store, uuid), attempt, "ann"),
-            before,
+            self.all.row(uuid),
             "lost",
             attempt,
         )

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import strategies as st
 from hypothesis.stateful import initialize, multiple, rule
 
 from flask_jobrunner.model.statuses import OWNED
 from tests.lockstep.callers import Callers
-from tests.lockstep.ground import candidates, jobs, owners, sights
+from tests.lockstep.ground import candidates, ends, jobs, owners, sights
 from tests.lockstep.owners import Owners
 from tests.lockstep.supervisors import Supervisors
-from tests.lockstep.upkeep import Upkeep
+from tests.lockstep.upkeep import FATES, Upkeep
 
 
 class Machine(Callers, Supervisors, Owners, Upkeep):
@@ -22,21 +21,31 @@ class Machine(Callers, Supervisors, Owners, Upkeep):
     def __init__(self) -> None:
         super().__init__()
         me: Any = self  # what a rule returns, Hypothesis types as more
-        self.first_jobs = [self.submit(pulled=False, key="a"), self.submit(pulled=True, key=None)]
-        self.first_owners = me.hire(self.first_jobs[0])
-        me.beat(self.first_owners.values[0], ["begun"], "own", 0)
-        self.first_sight = me.see(self.first_jobs[0])
+        uuid = self.submit(pulled=False, key="a")
+        first = me.hire(uuid)
+        me.beat(first.values[0], ["begun"], "own", 0)
+        self.first_end = me.give_up(uuid, {}, "unseen")
+        second = me.hire(uuid)
+        me.beat(second.values[0], ["begun"], "own", 0)
+        self.first_owners = (*first.values, *second.values)
+        self.first_sight = me.see(uuid)
+        self.first_jobs = (uuid, self.submit(pulled=True, key=None))
         self.first_candidates = me.look_out()
 
-    # A walk begins where something can happen at once.
+    # A walk begins where something can happen at once: one job is in its second attempt, and the
+    # owner of the first one, who was taken for dead, lives; another job waits.
 
     @initialize(target=jobs)
     def with_jobs(self) -> Any:
         return multiple(*self.first_jobs)
 
     @initialize(target=owners)
-    def with_an_owner(self) -> Any:
-        return self.first_owners
+    def with_owners(self) -> Any:
+        return multiple(*self.first_owners)
+
+    @initialize(target=ends)
+    def with_an_end(self) -> Any:
+        return self.first_end
 
     @initialize(target=sights)
     def with_a_sweeper(self) -> Any:
@@ -66,9 +75,9 @@ class Machine(Callers, Supervisors, Owners, Upkeep):
         owner = me.claim(opens)
         return multiple(owner, replace(owner, token="nobody's"))
 
-    @rule(target=owners, uuid=jobs, unseen=st.booleans())
-    def take_over(self, uuid: str, unseen: bool) -> Any:
+    @rule(target=owners, uuid=jobs, fate=FATES)
+    def take_over(self, uuid: str, fate: str) -> Any:
         """The owner is paused and taken for dead: when it wakes up, another one has its job."""
         me: Any = self
-        me.give_up(uuid, {"signal": 9}, unseen)
+        me.give_up(uuid, {"signal": 9}, fate)
         return me.hire(uuid)

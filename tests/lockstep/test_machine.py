@@ -14,9 +14,9 @@ from tests.lockstep.walking import walk, walk_of
 def test_the_same_on_all_three(
     shared_sqlite: Store, shared_postgresql: Store, shared_mariadb: Store
 ) -> None:
-    walk(walk_of(8), lambda: Lockstep([shared_sqlite, shared_postgresql, shared_mariadb]))
+    walk(walk_of(12), lambda: Lockstep([shared_sqlite, shared_postgresql, shared_mariadb]))
 
 
 def test_on_one_alone(shared_sqlite: Store) -> None:
     """Without servers, and more often: the invariants need no second database."""
-    walk(walk_of(12), lambda: Lockstep([shared_sqlite]))
+    walk(walk_of(30), lambda: Lockstep([shared_sqlite]))

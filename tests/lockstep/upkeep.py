@@ -17,6 +17,8 @@ from tests.lockstep.stepping import job_id, retention
 EVIDENCE = st.sampled_from(
     [{"exit_code": 0}, {"signal": 11}, {"signal": 15}, {"killed": "shutdown"}, {"killed": "force"}]
 )
+FATES = st.sampled_from(["dead", "unseen", "closed"])
+"""Known to be dead, not seen any more, or that and closed by somebody after it was seen as lost."""
 
 
 class Upkeep(Ground):
@@ -48,15 +50,18 @@ class Upkeep(Ground):
                 seen.worker_token,
             ), "it was ended on old news"
 
-    @rule(target=ends, uuid=jobs, evidence=EVIDENCE, unseen=st.booleans())
-    def give_up(self, uuid: str, evidence: dict[str, Any], unseen: bool) -> Any:
+    @rule(target=ends, uuid=jobs, evidence=EVIDENCE, fate=FATES)
+    def give_up(self, uuid: str, evidence: dict[str, Any], fate: str) -> Any:
         """Look and sweep at once: the owner may live, and does not know of it."""
         me: Any = self  # what a rule returns, Hypothesis types as more
         row = self.all.row(uuid)
         if row is None or row["status"] not in OWNED:
             return multiple()
-        me.sweep(me.see(uuid), evidence, unseen, "")
-        return me.see(uuid)
+        me.sweep(me.see(uuid), evidence, fate != "dead", "")
+        end = me.see(uuid)
+        if fate == "closed":
+            me.close(end)
+        return end
 
     @rule(target=removable, age=st.sampled_from([0.0, 10.0]))
     def find_old(self, age: float) -> Any:

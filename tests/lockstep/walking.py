@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.lockstep.ground import Ground
 from tests.lockstep.machine import Machine
 from tests.lockstep.stepping import Lockstep
 
@@ -29,11 +31,12 @@ def walk_of(examples: int) -> settings:
     )
 
 
-# Of what is broken one example is enough, and nobody reads it.
+# Of what is broken one example is enough, and nobody reads it. Most is found in ten walks, all in
+# twenty; how they go is up to the version of Hypothesis, so there may be more.
 HUNT = settings(
     walk_of(150),
     max_examples=150,
-    stateful_step_count=20,
+    stateful_step_count=15,
     derandomize=True,
     phases=[Phase.generate],
 )
@@ -46,12 +49,25 @@ def walk(how: settings, make: Callable[[], Lockstep]) -> None:
     run_state_machine_as_test(OnThese, settings=how)
 
 
-def hunt(deed: str, make: Callable[[], Lockstep]) -> None:
-    """On two jobs, without those who only remove or read, and with more of one deed."""
+def hunt(deeds: set[str], make: Callable[[], Lockstep]) -> None:
+    """Walk with these rules only: among all of them what is hunted would come too rarely."""
+    ways = {
+        name: way
+        for role in Machine.__mro__
+        if issubclass(role, Ground)
+        for name, way in vars(role).items()
+        if callable(way) and not name.startswith(("_", "with_"))
+    }
+    assert deeds <= set(ways)
+    others = {name: _no_rule(way) for name, way in ways.items() if name not in deeds}
+    hunted = type("Hunted", (Machine,), {**others, "steps": staticmethod(make)})
+    run_state_machine_as_test(hunted, settings=HUNT)
 
-    class Hunted(Machine):
-        steps = staticmethod(make)
-        add = known = find_old = remove = read = None  # type: ignore[assignment]  # no rules any more
-        more = even_more = getattr(Machine, deed)
 
-    run_state_machine_as_test(Hunted, settings=HUNT)
+def _no_rule(way: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, still there for the rules that are made of it."""
+
+    def plain(self: Machine, *args: Any, **named: Any) -> Any:
+        return way(self, *args, **named)
+
+    return plain
