@@ -18,7 +18,7 @@ from tests.lockstep.walking import hunt
 # What is done without which clause, and who else acts: few, so that it is found soon.
 #
 # Not here, for nothing is lost without it: the attempt beside a token, as no two attempts have one
-# token; and status, attempt and token in a sweep's write, as each change of them raises the version.
+# token; and status, attempt and token in a sweep's write: what changes them raises the version.
 MUTANTS = [
     ("finish", "worker_token", "hire"),
     ("finish", "status", "give_up"),
