@@ -32,8 +32,12 @@ class Lockstep:
         self.content: Content = _read(self.stores[0])
 
     def do(self, deed: str, call: Call) -> list[Any]:
-        """Call on each store. The answers are alike, so is what is stored; it holds together."""
+        """Call on each store, later than all before.
+
+        The answers are alike, so is what is stored; it holds together.
+        """
         before, self.deed = self.content, deed
+        self.at += 1
         try:
             answers = [call(store) for store in self.stores]
         finally:

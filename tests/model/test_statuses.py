@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import get_args
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from flask_jobrunner.model.statuses import (
     ACTIVE,
@@ -53,6 +56,39 @@ def test_eight_statuses_of_which_three_are_active() -> None:
     ],
 )
 def test_moves_that_there_must_not_be(before: str, after: str) -> None:
+    assert not may_move(before, after)
+
+
+# From each status, and from nothing, to these and to no others.
+TABLE = {
+    None: "queued",
+    "queued": "running cancelled failed",
+    "running": "cancel_requested succeeded failed interrupted cancelled queued lost",
+    "cancel_requested": "cancelled failed lost",
+    "succeeded": "",
+    "failed": "queued",
+    "cancelled": "queued",
+    "interrupted": "queued",
+    "lost": "queued cancelled",
+}
+
+
+def test_a_move_that_is_not_in_the_table_is_none() -> None:
+    """All seventy-two there could be."""
+    asked = set(itertools.product(TABLE, get_args(StatusText)))
+    assert len(asked) == 72
+    assert {pair for pair in asked if pair in MOVES} == {
+        (before, after) for before, afters in TABLE.items() for after in afters.split()
+    }
+    assert asked >= MOVES
+    for before, after in asked:
+        assert before is None or may_move(before, after) == (after in TABLE[before].split())
+
+
+@settings(deadline=None, derandomize=True, database=None)
+@given(*[st.one_of(st.text(), st.sampled_from([*map(str, JobStatus)]))] * 2)
+def test_what_is_no_status_moves_nowhere(before: str, after: str) -> None:
+    assume({before, after} - set(JobStatus))
     assert not may_move(before, after)
 
 
