@@ -244,7 +244,7 @@ def own_engine(host: Engine, options: Mapping[str, Any], *, keep: bool = False) 
     for listener in host.dialect.dispatch.do_connect:
         event.listen(engine, "do_connect", listener)
     if host.dialect.name == "sqlite":
-        _listen_to_sqlite(engine, keep)
+        _listen_to_sqlite(engine, keep=keep)
     elif host.dialect.name == "postgresql":
         event.listen(engine, "begin", _begin_postgresql)
     else:
@@ -269,7 +269,7 @@ def _timeouts(dialect: str, driver: str) -> dict[str, Any]:
     return {}
 
 
-def _listen_to_sqlite(engine: Engine, keep: bool) -> None:
+def _listen_to_sqlite(engine: Engine, *, keep: bool) -> None:
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     if keep:
