@@ -35,7 +35,7 @@ def start_the_same(ctx: JobContext) -> dict[str, Any]:
     queued = jobs.enqueue("host.nothing", lock_key=key)
     return {
         "status": [started.status, queued.status],
-        "job": [result.job.uuid for result in (started, queued) if result.job is not None],
+        "job": [result.job.uuid for result in (started, queued)],
     }
 
 
