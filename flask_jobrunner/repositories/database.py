@@ -38,6 +38,7 @@ from flask_jobrunner.model.errors import (
 )
 
 from .faults import classify, missing_table
+from .sqlite_file import watch_file
 from .tables import Tables
 
 T = TypeVar("T")
@@ -243,8 +244,7 @@ def own_engine(host: Engine, options: Mapping[str, Any], *, keep: bool = False) 
     for listener in host.dialect.dispatch.do_connect:
         event.listen(engine, "do_connect", listener)
     if host.dialect.name == "sqlite":
-        event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
+        _listen_to_sqlite(engine, keep=keep)
     elif host.dialect.name == "postgresql":
         event.listen(engine, "begin", _begin_postgresql)
     else:
@@ -267,6 +267,13 @@ def _timeouts(dialect: str, driver: str) -> dict[str, Any]:
     if driver == "pymysql":
         return {"connect_timeout": connect, "read_timeout": answer, "write_timeout": answer}
     return {}
+
+
+def _listen_to_sqlite(engine: Engine, *, keep: bool) -> None:
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    if keep:
+        watch_file(engine)
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

@@ -139,6 +139,11 @@ class Terminal:
         """Press Ctrl-C."""
         os.write(self.descriptor, b"\x03")
 
+    def hang_up(self, *, timeout: float = 20) -> None:
+        """Close the window: whoever is there gets SIGHUP, and reads and writes nowhere."""
+        os.close(self.descriptor)
+        eventually(lambda: self.process.poll() is not None, timeout=timeout)
+
     def exit_code(self, *, timeout: float = 20) -> int:
         """Wait for the end."""
         eventually(self._ended, timeout=timeout, message=lambda: f"it goes on: {self.seen}")
