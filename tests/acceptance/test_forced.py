@@ -72,7 +72,8 @@ def test_a_forced_stop_ends_the_process_and_frees_the_lock(
     assert now is not None
     assert (now.status, now.error_reason_code) == ("cancelled", "cancel_forced")
     assert not is_running(seen.worker.pid or 0)
-    assert [event.action for event in runtime.events.of(job.id)][-3:-1] == ["cancel", "force_stop"]
+    actions = [event.action for event in runtime.events.of(job.id)]
+    assert actions[-4:-1] == ["cancel", "force_stop", "kill"]
     assert host_jobs.start("host.nothing", lock_key="k").ok
 
 

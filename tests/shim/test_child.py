@@ -342,7 +342,7 @@ def test_a_launcher_that_does_not_read_holds_nobody_up(launch: Launch, tmp_path:
 def test_pipes_that_cannot_be_had_are_reported(
     launch_here: Launch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_files() -> int:
+    def no_files(_name: str = "") -> int:
         raise OSError(24, "Too many open files")
 
     before = len(list(Path("/proc/self/fd").iterdir()))
