@@ -34,7 +34,7 @@ def started(jobs: JobRunner, folder: Path) -> Job:
         ("pause", 600),
     )
     job = jobs.start("host.script", acts).job
-    eventually(lambda: pid_file.exists() and pid_file.read_text().strip(), timeout=30)
+    eventually(lambda: pid_file.exists() and pid_file.read_text().strip(), timeout=60)
     return job
 
 
@@ -54,10 +54,10 @@ def test_a_worker_that_was_given_up_ends_with_a_code_of_its_own(
         return runtime.endings.end_dead(seen, lost(seen, 18.0))
 
     # A renewal in between saves the job; so again.
-    eventually(given_up, timeout=30)
+    eventually(given_up, timeout=60)
 
     eventually(lambda: not is_running(worker), timeout=60, message="the worker has stopped")
-    eventually(lambda: runtime.attempts.of(job.id)[0].exit_code is not None, timeout=30)
+    eventually(lambda: runtime.attempts.of(job.id)[0].exit_code is not None, timeout=60)
     assert runtime.attempts.of(job.id)[0].exit_code == ExitCode.REFUSED
     eventually(lambda: not is_running(program), timeout=10, message="its program has, too")
     now = host_jobs.get(job.id)

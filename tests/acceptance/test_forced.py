@@ -50,7 +50,7 @@ def started(runtime: Runtime, jobs: JobRunner) -> tuple[Job, OwnedJob]:
     def busy() -> bool:
         return "busy" in [line.message for line in jobs.status(job.uuid).logs]
 
-    eventually(busy, timeout=30)
+    eventually(busy, timeout=60)
     return job, owned(runtime, job.id)
 
 
@@ -88,7 +88,7 @@ def test_a_process_that_stands_still_with_its_parent_is_ended_all_the_same(
         assert not is_running(seen.worker.pid or 0)
     finally:
         os.kill(seen.parent.pid or 0, signal.SIGCONT)
-    eventually(lambda: host_jobs.get(job.uuid).status == "cancelled", timeout=30)  # type: ignore[union-attr]
+    eventually(lambda: host_jobs.get(job.uuid).status == "cancelled", timeout=60)  # type: ignore[union-attr]
 
 
 def test_the_intent_alone_is_enough_for_a_job_that_can_hear(
@@ -121,7 +121,7 @@ def test_a_sweep_ends_what_is_long_overdue(
         assert not is_running(seen.worker.pid or 0)
     finally:
         os.kill(seen.parent.pid or 0, signal.SIGCONT)
-    eventually(lambda: host_jobs.get(job.uuid).status == "cancelled", timeout=30)  # type: ignore[union-attr]
+    eventually(lambda: host_jobs.get(job.uuid).status == "cancelled", timeout=60)  # type: ignore[union-attr]
 
 
 def test_a_number_that_belongs_to_somebody_else_is_never_signalled(
@@ -178,7 +178,7 @@ def test_a_process_that_is_there_for_more_than_the_job_is_never_ended(
     payload = script(("print", "busy"), ("pause", 600))
     argv = [sys.executable, "-c", INLINE, json.dumps(payload)]
     with subprocess.Popen(argv, env=dict(host_environment.environ)) as server:
-        eventually(lambda: bool(host_jobs.find(status="running").jobs), timeout=30)
+        eventually(lambda: bool(host_jobs.find(status="running").jobs), timeout=60)
         (job,) = host_jobs.find(status="running").jobs
 
         answer = commands.process("cancel", job.uuid, "--force")

@@ -47,7 +47,7 @@ def kill_the_job(commands: Commands, job: Job) -> int:
     def said() -> bool:
         return "my last words" in commands("logs", job.uuid).out
 
-    eventually(said, timeout=20)
+    eventually(said, timeout=60)
     (attempt,) = commands("show", job.uuid, "--json").json()["attempts"]
     os.kill(attempt["worker"]["pid"], signal.SIGKILL)
     return int(attempt["parent"]["pid"])
@@ -100,7 +100,7 @@ def test_with_the_launcher_dead(
     parent = kill_the_job(commands, job)
     is_told(commands, host_jobs, job, limit)
 
-    eventually(lambda: not is_running(parent), timeout=20)
+    eventually(lambda: not is_running(parent), timeout=60)
 
 
 def _started_by_a_process_that_is_killed(environment: HostEnvironment) -> str:

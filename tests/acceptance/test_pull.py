@@ -229,4 +229,4 @@ def test_a_supervisor_from_before_a_deploy_leaves_pinned_jobs_to_others(
     columns = ("status", "attempt", "unstarted_deaths", "dispatch_until")
     assert pull.columns(*columns)[0] == ("queued", 1, 0, None)
     rows = pull.runtime.supervisors
-    eventually(lambda: [one.revision for one in rows.all()] == [None], timeout=30)
+    eventually(lambda: [one.revision for one in rows.all()] == [None], timeout=60)

@@ -214,7 +214,7 @@ def test_a_row_that_was_removed_is_made_again(host_jobs: JobRunner, pull: Superv
     (row,) = pull.runtime.supervisors.all()
     pull.runtime.supervisors.remove([row.uuid])
 
-    (again,) = eventually(pull.runtime.supervisors.all, timeout=30)
+    (again,) = eventually(pull.runtime.supervisors.all, timeout=60)
     assert (again.uuid, again.types, again.slots) == (row.uuid, ("host.*",), 2)
     assert again.process.pid == working.pid
     working.stop()

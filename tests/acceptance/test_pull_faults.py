@@ -130,7 +130,7 @@ def test_where_no_process_can_be_started_the_jobs_stay(
     working.tells("backing_off", 2)
     columns = ("status", "attempt", "unstarted_deaths", "dispatch_until")
     # It says so first, and gives back what it had reserved right after.
-    eventually(lambda: pull.columns(*columns) == [("queued", 1, 0, None)], timeout=30)
+    eventually(lambda: pull.columns(*columns) == [("queued", 1, 0, None)], timeout=60)
     assert len(full.read_text()) <= 3, "no hot loop"
     assert "Resource temporarily unavailable" in working.told("backing_off")[0]["message"]
     full.unlink()

@@ -84,7 +84,7 @@ def _ran_sixteen_steps(jobs: JobRunner, job: Job) -> None:
 
 
 def _cancel_after_some_steps(jobs: JobRunner, job: Job) -> None:
-    eventually(lambda: len(lines_of(jobs, job)) >= 4, timeout=20)
+    eventually(lambda: len(lines_of(jobs, job)) >= 4, timeout=60)
     asked = jobs.cancel(job.uuid)
     ended = jobs.wait(job.uuid, 20)
     messages = [(line["level"], line["message"]) for line in lines_of(jobs, job)]

@@ -38,7 +38,7 @@ def test_the_walk_in_a_browser(
     expect(page.locator("h1")).to_have_text("Talking job")
     eventually(lambda: len(lines(page)) >= 5)
     count = len(lines(page))
-    eventually(lambda: len(lines(page)) >= count + 20, timeout=15)
+    eventually(lambda: len(lines(page)) >= count + 20, timeout=60)
 
     page.get_by_role("link", name="Cancel job").click()
     expect(page.locator("h1")).to_have_text("Cancel this job?")
@@ -75,7 +75,7 @@ def test_the_walk_without_javascript(
         page.reload()
         return len(lines(page)) >= before + 10
 
-    eventually(more_after_a_reload, timeout=15)
+    eventually(more_after_a_reload, timeout=60)
     page.get_by_role("link", name="full page").click()
     expect(page.locator("h1")).to_have_text("Log of Talking job")
     assert len(lines(page)) >= before
@@ -91,7 +91,7 @@ def test_the_walk_without_javascript(
         page.reload()
         return page.locator("#jr-state").inner_text() == "Cancelled"
 
-    eventually(cancelled_after_a_reload, timeout=20)
+    eventually(cancelled_after_a_reload, timeout=60)
     page.get_by_role("link", name="Requeue job").click()
     page.get_by_role("button", name="Requeue job").click()
     expect(page.locator("#jr-did")).to_contain_text("Job requeued")
@@ -99,5 +99,5 @@ def test_the_walk_without_javascript(
     page.get_by_role("link", name="Cancel job").click()
     page.get_by_role("button", name="Cancel job").click()
     expect(page.locator("#jr-did")).to_be_visible()
-    eventually(cancelled_after_a_reload, timeout=30)
+    eventually(cancelled_after_a_reload, timeout=60)
     browser_page_without_javascript.assert_clean()

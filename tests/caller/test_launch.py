@@ -148,5 +148,5 @@ def test_a_child_killed_around_its_claim(launching: Launching, moment: str) -> N
     os.kill(child_pid(launching.folder), signal.SIGKILL)
 
     assert handle.wait(5) == {"before": "ended", "after": "claimed"}[moment]
-    report = parse_report(eventually(lambda: handle.report or b"", timeout=3))
+    report = parse_report(eventually(lambda: handle.report or b"", timeout=60))
     assert (report.signal, report.claimed) == (9, moment == "after")

@@ -92,7 +92,7 @@ go()
     process = server(tmp_path, code, "claim()")
     process.communicate(timeout=20)
 
-    eventually(lambda: not [s for s in map(look_at, _shims_of(tmp_path)) if s], timeout=5)
+    eventually(lambda: not [s for s in map(look_at, _shims_of(tmp_path)) if s], timeout=60)
     assert noted(tmp_path, "pids") == []
 
 

@@ -119,14 +119,14 @@ def test_recording_that_takes_long_holds_up_nobody_else(launching: Launching) ->
     handle = launching.child("claim()")
 
     assert handle.wait(5) == "claimed"
-    eventually(lambda: launching.recorded.lines, timeout=5)
+    eventually(lambda: launching.recorded.lines, timeout=60)
     release.set()
 
 
 def test_a_shim_that_ended_is_waited_for_within_half_a_second(launching: Launching) -> None:
     handle = launching.child("sys.exit(0)")
     eventually(lambda: handle.report)
-    eventually(lambda: look_at(handle.pid) is None, timeout=2)
+    eventually(lambda: look_at(handle.pid) is None, timeout=60)
     handle = launching.fake_shim("pass")
     eventually(lambda: handle.wait(0) == "ended")
     eventually(lambda: look_at(handle.pid) is None, timeout=0.5)

@@ -129,7 +129,7 @@ def test_the_end_waits_for_the_database(
     if in_a_commit:
         proxy.cut_at_the_commit_after(b"finished_at")
         go.touch()
-        eventually(lambda: host_jobs.wait(uuid, 0).is_terminal, timeout=30)
+        eventually(lambda: host_jobs.wait(uuid, 0).is_terminal, timeout=60)
     else:
         proxy.cut()
         go.touch()

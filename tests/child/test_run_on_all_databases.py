@@ -220,8 +220,8 @@ def test_an_owner_that_lost_the_job_writes_nothing_and_is_told(
         )
     pid = worker_pid(host_app, job)
     go.touch()
-    eventually(lambda: checked.exists() and "end 1" in checked.read_text(), timeout=30)
-    eventually(lambda: not Path(f"/proc/{pid}").exists(), timeout=30)
+    eventually(lambda: checked.exists() and "end 1" in checked.read_text(), timeout=60)
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), timeout=60)
     status = host_jobs.status(job.uuid)
     assert status.job is not None
     # Whoever looks at the row may have found by now that this process is gone.

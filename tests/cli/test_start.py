@@ -105,7 +105,7 @@ def test_a_held_lock_key_exits_5_and_names_the_holder(
     assert second.out == ""
     assert f"Not started (already_active). Job {holder.uuid} holds this lock key" in second.err
     assert as_json.json()["job"]["uuid"] == holder.uuid
-    eventually(lambda: host_jobs.find(lock_key="k").jobs == [], timeout=20)
+    eventually(lambda: host_jobs.find(lock_key="k").jobs == [], timeout=60)
 
 
 def test_the_payload_comes_from_the_argument_a_file_or_standard_input(

@@ -145,7 +145,7 @@ def test_the_noisy_job_is_heard_in_all_its_ways(client: FlaskClient) -> None:
 
 def test_the_stubborn_job_is_ended_after_its_grace(client: FlaskClient) -> None:
     uuid = started(client.post("/run/stubborn"))
-    eventually(lambda: len(said(uuid)) > 1, timeout=20)
+    eventually(lambda: len(said(uuid)) > 1, timeout=60)
 
     assert jobs.cancel(uuid).status == "cancel_requested"
     job = ended(uuid)

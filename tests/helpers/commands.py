@@ -131,7 +131,7 @@ class Terminal:
             self.seen += data.decode("utf-8", "replace").replace("\r", "")
         return self.seen
 
-    def shows(self, text: str, *, timeout: float = 20) -> None:
+    def shows(self, text: str, *, timeout: float = 60) -> None:
         """Wait until `text` was printed."""
         eventually(lambda: text in self.read(), timeout=timeout, message=lambda: self.seen)
 
@@ -139,12 +139,12 @@ class Terminal:
         """Press Ctrl-C."""
         os.write(self.descriptor, b"\x03")
 
-    def hang_up(self, *, timeout: float = 20) -> None:
+    def hang_up(self, *, timeout: float = 60) -> None:
         """Close the window: whoever is there gets SIGHUP, and reads and writes nowhere."""
         os.close(self.descriptor)
         eventually(lambda: self.process.poll() is not None, timeout=timeout)
 
-    def exit_code(self, *, timeout: float = 20) -> int:
+    def exit_code(self, *, timeout: float = 60) -> int:
         """Wait for the end."""
         eventually(self._ended, timeout=timeout, message=lambda: f"it goes on: {self.seen}")
         return int(self.process.returncode)

@@ -83,7 +83,7 @@ def processes_with(marker: str) -> list[Seen]:
     ]
 
 
-def assert_no_process_left(marker: str, *, timeout: float = 10.0) -> None:
+def assert_no_process_left(marker: str, *, timeout: float = 40.0) -> None:
     """Fail when, `timeout` seconds from now, a process still mentions `marker`."""
     eventually(
         lambda: not processes_with(marker),

@@ -115,7 +115,7 @@ class Launched:
         if self.down is not None:
             os.write(self.down, data)
 
-    def message(self, kind: str, timeout: float = 10.0) -> dict[str, Any]:
+    def message(self, kind: str, timeout: float = 40.0) -> dict[str, Any]:
         """The first message of this kind, waited for."""
         return eventually(
             lambda: self._find(kind) or {},
@@ -123,7 +123,7 @@ class Launched:
             message=lambda: f"{kind} after {self.lines[-5:]}",
         )
 
-    def report(self, timeout: float = 15.0) -> EndReport:
+    def report(self, timeout: float = 40.0) -> EndReport:
         """The report, waited for; everything relayed is in `lines` then."""
         self.message("report", timeout)
         return parse_report(self.lines[-1])
@@ -144,7 +144,7 @@ class Launched:
                 os.close(fd)
         self.down = self.up = None
 
-    def join(self, timeout: float = 15.0) -> int:
+    def join(self, timeout: float = 40.0) -> int:
         """Wait for the shim's end; its exit code."""
         raise NotImplementedError
 
@@ -188,7 +188,7 @@ class ProcessShim(Launched):
         self.process.stdin.close()
         self.process.stdout.close()
 
-    def join(self, timeout: float = 15.0) -> int:
+    def join(self, timeout: float = 40.0) -> int:
         return self.process.wait(timeout)
 
 
@@ -210,7 +210,7 @@ class ThreadShim(Launched):
             os.close(self._down)
             os.close(self._up)
 
-    def join(self, timeout: float = 15.0) -> int:
+    def join(self, timeout: float = 40.0) -> int:
         self._thread.join(timeout)
         assert self._code is not None, "the shim's thread did not end"
         return self._code

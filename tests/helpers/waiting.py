@@ -15,7 +15,7 @@ LONGEST_PAUSE = 0.1
 def eventually(
     predicate: Callable[[], T],
     *,
-    timeout: float = 10.0,
+    timeout: float = 30.0,
     message: str | Callable[[], str] = "",
 ) -> T:
     """Ask until the answer is truthy and return it; fail when `timeout` seconds are over.
