@@ -88,7 +88,7 @@ def off_by(pull: Supervisors) -> float:
     ("database_of_the_clock"),
     [
         pytest.param("postgresql", marks=pytest.mark.postgresql),
-        pytest.param("mariadb", marks=pytest.mark.mariadb),
+        pytest.param("mariadb", marks=[pytest.mark.mariadb, pytest.mark.faults]),
     ],
     indirect=True,
 )
@@ -129,6 +129,15 @@ def _is_off_by(pull: Supervisors, seconds: float) -> bool:
     return abs(off_by(pull) - seconds) < HOUR / 2
 
 
+@pytest.mark.parametrize(
+    "database_url",
+    [
+        "sqlite",
+        pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.faults]),
+        pytest.param("mariadb", marks=[pytest.mark.mariadb, pytest.mark.faults]),
+    ],
+    indirect=True,
+)
 def test_a_step_of_the_job_s_host_is_no_verdict(
     host_jobs: JobRunner, pull: Supervisors, machines: Machines, clock: Clock, tmp_path: Path
 ) -> None:

@@ -20,7 +20,8 @@ from tests.helpers.waiting import eventually, stays
 from tests.host_acts import script
 
 POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
-MARIADB = pytest.param("mariadb", marks=pytest.mark.mariadb)
+# The second server of the same kind: `make test-faults`.
+MARIADB = pytest.param("mariadb", marks=[pytest.mark.mariadb, pytest.mark.faults])
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 on_both = pytest.mark.parametrize("database_url", [POSTGRESQL, MARIADB], indirect=True)
 on_one = pytest.mark.parametrize("database_url", [POSTGRESQL], indirect=True)

@@ -26,7 +26,10 @@ SERVERS = [
 
 # Takes a server, says where it is, and hangs as a test might.
 INTERRUPTED_RUN = """
+import signal
 import threading
+# Whoever runs the tests in the background may have it ignored, which is inherited.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from tests.servers import {kind}
 running = {kind}.start()
 print(running.port, running.server.log.parent, flush=True)
@@ -98,7 +101,7 @@ def test_a_server_ends_with_the_run_that_started_it(
     with run.stdout:
         port, directory = run.stdout.readline().split()
     run.send_signal(how)
-    run.wait(30)
+    run.wait(60)
 
     assert_no_process_left(port, timeout=20)
     assert not zombies_of(os.getpid())
