@@ -45,7 +45,7 @@ def test_the_walk_in_a_browser(
     page.get_by_role("button", name="Cancel job").click()
 
     expect(page.locator("#jr-did")).to_contain_text("Cancel requested")
-    expect(page.locator("#jr-state")).to_have_text("Cancelled", timeout=20_000)
+    expect(page.locator("#jr-state")).to_have_text("Cancelled", timeout=60_000)
     expect(page.locator("#jr-live-text")).to_have_text("Complete")
     expect(page.get_by_role("link", name="Requeue job")).to_be_visible()
     assert started.job is not None
