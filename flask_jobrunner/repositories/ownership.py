@@ -199,30 +199,30 @@ class OwnershipRepository(FencedRows):
         jobs = self._database.tables.jobs
         lower = STOP_REASONS[: STOP_REASONS.index(reason)]
 
-        def unit(connection: Connection) -> bool:
-            guard = or_(jobs.c.stop_reason.is_(None), jobs.c.stop_reason.in_(lower))
-            if not self._write(connection, fence, {"stop_reason": reason}, guard):
-                return False
-            add_event(
-                connection,
-                self._database,
-                job_id=fence.job_id,
-                action="stop",
-                attempt=fence.attempt,
-                reason=reason,
-            )
-            return True
-
-        return self._database.run(unit)
+        guard = or_(jobs.c.stop_reason.is_(None), jobs.c.stop_reason.in_(lower))
+        return self._tell(fence, {"stop_reason": reason}, guard, action="stop", reason=reason)
 
     def note(
         self, fence: Fence, action: str, reason: str | None, evidence: dict[str, Any] | None
     ) -> bool:
         """Append an event that moves nothing; False when fenced."""
 
+        # The row's version moves all the same: pages that show it are drawn again.
+        return self._tell(fence, {}, action=action, reason=reason, evidence=evidence)
+
+    def _tell(
+        self,
+        fence: Fence,
+        values: dict[str, Any],
+        *guards: ColumnElement[bool],
+        action: str,
+        reason: str | None,
+        evidence: dict[str, Any] | None = None,
+    ) -> bool:
+        """Write to the own row, with an event that moves nothing; False when fenced or guarded."""
+
         def unit(connection: Connection) -> bool:
-            # The row's version moves all the same: pages that show it are drawn again.
-            if not self._write(connection, fence, {}):
+            if not self._write(connection, fence, values, *guards):
                 return False
             add_event(
                 connection,

@@ -138,10 +138,16 @@ class LossyProxy:
 @contextlib.contextmanager
 def proxy_before(url: str) -> Iterator[LossyProxy]:
     """A proxy before the server of `url`, on a loopback port of its own."""
+    with proxy_at(socket.create_server(("127.0.0.1", 0)), url) as proxy:
+        yield proxy
+
+
+@contextlib.contextmanager
+def proxy_at(listener: socket.socket, url: str) -> Iterator[LossyProxy]:
+    """A proxy before the server of `url`, for whoever connects to the listener."""
     server = sa.make_url(url)
     assert server.host is not None
     assert server.port is not None
-    listener = socket.create_server(("127.0.0.1", 0))
     proxy = LossyProxy((server.host, server.port), listener)
     threading.Thread(target=proxy.serve, daemon=True).start()
     try:

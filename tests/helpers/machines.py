@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from tests import host_app
 from tests.helpers import requirements
 from tests.helpers.commands import Answer
 from tests.helpers.hosts import HostEnvironment
-from tests.helpers.lossy import LossyProxy
+from tests.helpers.lossy import LossyProxy, proxy_at
 from tests.helpers.processes import children_of, descendants_of, is_running
 from tests.helpers.supervising import Supervisors, Working
 from tests.helpers.waiting import eventually
@@ -187,22 +186,14 @@ def _begin(name: str, boot: str) -> tuple[subprocess.Popen[bytes], int]:
 @contextmanager
 def _way_out(first: int, url: str) -> Iterator[LossyProxy]:
     """A listener on the loopback of its network, whose other side is in ours."""
-    server = sa.make_url(url)
-    assert server.host is not None
-    assert server.port is not None
     found: list[socket.socket] = []
     # A thread may be in another network than its process, and what it opens stays there.
     thread = threading.Thread(target=lambda: found.append(_listen_in(first)))
     thread.start()
     thread.join()
     (listener,) = found
-    proxy = LossyProxy((server.host, server.port), listener)
-    threading.Thread(target=proxy.serve, daemon=True).start()
-    try:
+    with proxy_at(listener, url) as proxy:
         yield proxy
-    finally:
-        proxy.refuse()
-        proxy.cut_all()
 
 
 def _listen_in(first: int) -> socket.socket:
