@@ -23,25 +23,27 @@ from flask_jobrunner.shim.evidence import end_leftovers
 
 TERM_GRACE = 5.0
 KILL_PATIENCE = 2.0
-OVERDUE = 30.0
-"""Seconds after a forced stop, or the end of a run budget, from which on others end the process:
-its own watchdog and its parent had all the time they take by then."""
+_FINAL = ("force", "run_timeout", "stall")
+"""Stops that do not leave a job all the time it takes."""
 
 
 def is_overdue(runtime: Runtime, seen: OwnedJob) -> bool:
-    """Whether an owner should have been ended by now, by itself or by its parent."""
-    if seen.job.status not in OWNED:
+    """Whether an owner should have ended by now, if it was silent since its last heartbeat.
+
+    By the database's clock, which may have been set: it ends nobody who goes on to renew.
+    """
+    if seen.job.status not in OWNED or seen.is_inline:
         return False
-    since = list[int]()
-    if seen.job.stop_reason == "force" and seen.cancel_requested_at is not None:
-        since.append(seen.cancel_requested_at)
-    if seen.run_deadline is not None:
-        since.append(seen.run_deadline + round(_grace(runtime, seen) * 1_000_000))
-    return any(seen.now > at + OVERDUE * 1_000_000 for at in since)
+    since = seen.heartbeat or 0
+    if seen.job.stop_reason not in _FINAL:
+        if seen.run_deadline is None:
+            return False
+        since = max(since, seen.run_deadline)
+    return seen.now > since + _grace(runtime, seen) * 1_000_000
 
 
 def _grace(runtime: Runtime, seen: OwnedJob) -> float:
-    """Seconds that the handler has to stop after its budget."""
+    """Seconds that the handler has to stop once it should end."""
     try:
         handler = runtime.handlers.find(seen.job.job_type)
     except UnknownJobType:

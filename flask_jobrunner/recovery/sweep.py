@@ -1,7 +1,8 @@
 """The sweeper: looks at every row that is owned or overdue, so that none stays active for ever.
 
-Safe twice at once and at any crash: every write names what it saw. `lost` alone takes patience:
-one unchanged lease, watched on this process's monotonic clock for a lease and its margin.
+Safe twice at once and at any crash: every write names what it saw. Two things take patience: to
+call a job `lost`, and to end an owner that nobody else ended. Both want one unchanged lease,
+watched on this process's monotonic clock.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from .verdict import lost
 
 log = logging.getLogger("flask_jobrunner")
 PAGE = 200
+OVERDUE = 30.0
+"""Seconds for which the lease of an owner that should have ended must stay unchanged until it is
+ended: its own watchdog and its parent had all the time they take by then."""
 _SLACK = 0.1
 
 
@@ -36,6 +40,8 @@ class _Watch:
     lease: int | None
     since: float
     last: float
+    needs: float
+    """Seconds for which it must stay unchanged."""
 
 
 @dataclass
@@ -58,13 +64,18 @@ class Sweeper:
 
     @property
     def patience(self) -> float:
-        """Seconds for which a lease must stay unchanged."""
+        """Seconds for which a lease must stay unchanged before its job is `lost`."""
         return self._runtime.config.lease + self._runtime.config.margin
 
     @property
     def has_candidates(self) -> bool:
-        """Whether the last pass saw a lease that could turn out to be lost."""
+        """Whether the last pass saw a lease that could turn out to be lost, or to be ended."""
         return bool(self._watched)
+
+    @property
+    def to_watch(self) -> float:
+        """Seconds for which the leases that the last pass saw are to be watched at most."""
+        return max((watch.needs for watch in self._watched.values()), default=0.0)
 
     def sweep(self) -> SweepResult:
         """One pass over spooled reports, owned rows and overdue ones.
@@ -107,15 +118,11 @@ class Sweeper:
     def _one(self, job_id: int, uuid: str, result: SweepResult, still: set[int]) -> None:
         try:
             seen = settle_row(self._runtime, job_id)
-            if (
-                seen is not None
-                and is_overdue(self._runtime, seen)
-                and end_owner(self._runtime, seen)
-            ):
-                seen = settle_row(self._runtime, job_id)
-            if seen is not None and seen.job.status in OWNED and self._unseen(seen):
+            needs = None if seen is None else self._needs(seen)
+            if seen is not None and needs is not None:
                 still.add(job_id)
-                seen = self._watch(seen)
+                if (unchanged := self._watch(seen, needs)) >= needs:
+                    seen = self._give_up(seen, unchanged)
         except DatabaseAway:
             raise  # the whole pass has no ground to stand on
         except Exception:
@@ -127,19 +134,34 @@ class Sweeper:
         if seen is not None and not seen.job.is_active:
             result.moved[uuid] = seen.job.status
 
-    def _unseen(self, seen: OwnedJob) -> bool:
+    def _needs(self, seen: OwnedJob) -> float | None:
+        """For how long this lease must stay unchanged until something follows; None: nothing."""
         expired = seen.lease_until is not None and seen.lease_until < seen.now
-        return expired and identity.look(seen.worker, self._runtime.config.instance) == "unseen"
+        if not expired or seen.job.status not in OWNED:
+            return None
+        if self._is_unseen(seen):
+            return self.patience
+        return max(self.patience, OVERDUE) if is_overdue(self._runtime, seen) else None
 
-    def _watch(self, seen: OwnedJob) -> OwnedJob:
+    def _is_unseen(self, seen: OwnedJob) -> bool:
+        return identity.look(seen.worker, self._runtime.config.instance) == "unseen"
+
+    def _watch(self, seen: OwnedJob, needs: float) -> float:
+        """Seconds for which this sweeper has watched the lease unchanged."""
         now, before = self._monotonic(), self._watched.get(seen.job.id)
         # One look long ago and one now is not watching: all may have stood still in between.
         if before is None or before.lease != seen.lease_until or now - before.last > self.patience:
-            before = _Watch(seen.lease_until, now, now)
-        self._watched[seen.job.id] = replace(before, last=now)
-        if now - before.since < self.patience:
-            return seen
-        if not self._runtime.endings.end_dead(seen, lost(seen, now - before.since)):
+            before = _Watch(seen.lease_until, now, now, needs)
+        self._watched[seen.job.id] = replace(before, last=now, needs=needs)
+        return now - before.since
+
+    def _give_up(self, seen: OwnedJob, unchanged: float) -> OwnedJob | None:
+        """The row after an owner that is here was ended, or one that cannot be seen is lost."""
+        if not self._is_unseen(seen):
+            return (
+                settle_row(self._runtime, seen.job.id) if end_owner(self._runtime, seen) else seen
+            )
+        if not self._runtime.endings.end_dead(seen, lost(seen, unchanged)):
             return seen
         tell_finished(self._runtime, seen.job.uuid)
         return self._runtime.jobs.owned(seen.job.id) or seen
@@ -151,10 +173,12 @@ def sweep_once(
     monotonic: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> SweepResult:
-    """A whole sweep by itself: watches on while a lease could turn out to be lost."""
+    """A whole sweep by itself: watches on while a lease could turn out to be lost, or its owner
+    to be ended.
+    """
     sweeper = Sweeper(runtime, monotonic)
     result = sweeper.sweep()
-    give_up = monotonic() + sweeper.patience + _SLACK
+    give_up = monotonic() + sweeper.to_watch + _SLACK
     while sweeper.has_candidates and (left := give_up - monotonic()) > 0:
         pause(min(runtime.config.heartbeat, left))
         again = sweeper.sweep()

@@ -17,12 +17,12 @@ from flask import Flask
 from flask_jobrunner import Job, JobRunner
 from flask_jobrunner.model.records import OwnedJob
 from flask_jobrunner.recovery import stop
-from flask_jobrunner.recovery.sweep import sweep_once
+from flask_jobrunner.recovery.sweep import OVERDUE, Sweeper, sweep_once
 from flask_jobrunner.runtime import Runtime
 from tests.helpers.commands import Commands
 from tests.helpers.hosts import HostEnvironment
 from tests.helpers.processes import is_running
-from tests.helpers.stores import ELSEWHERE, end_as, owned, queue, start
+from tests.helpers.stores import ELSEWHERE, change, end_as, owned, queue, start
 from tests.helpers.waiting import eventually
 from tests.host_acts import script
 
@@ -106,22 +106,60 @@ def test_the_intent_alone_is_enough_for_a_job_that_can_hear(
     assert host_jobs.cancel(job.uuid, force=True).status == "already_terminal"
 
 
-def test_a_sweep_ends_what_is_long_overdue(
-    host_jobs: JobRunner, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("said", "status", "reason"),
+    [
+        ({"stop_reason": "force", "status": "cancel_requested"}, "cancelled", "cancel_forced"),
+        ({"stop_reason": "stall"}, "failed", "stalled"),
+        ({"stop_reason": "run_timeout"}, "failed", "run_timeout"),
+        ({"run_deadline": 1}, "failed", "run_timeout"),
+    ],
+    ids=["force", "stall", "run_timeout", "nobody_said_so"],
+)
+def test_a_sweep_ends_what_should_have_ended_and_is_silent(
+    host_jobs: JobRunner, runtime: Runtime, said: dict[str, object], status: str, reason: str
 ) -> None:
+    """Neither its own watchdog nor its parent can."""
     job, seen = started(runtime, host_jobs)
+    now, sweeper = [0.0], Sweeper(runtime, lambda: now[0])
     hold(seen.worker.pid)
     hold(seen.parent.pid)
     try:
-        host_jobs.cancel(job.uuid, force=True)
-        sweep_once(runtime)
-        assert is_running(seen.worker.pid or 0)  # its parent has its time first
-        monkeypatch.setattr(stop, "OVERDUE", 0.0)
-        sweep_once(runtime)
+        change(runtime, job.id, lease_until=1, heartbeat_at=1, **said)
+        watched(sweeper, now, OVERDUE - 0.1)
+        assert is_running(seen.worker.pid or 0)  # they have their time first
+        watched(sweeper, now, 0.2)
         assert not is_running(seen.worker.pid or 0)
     finally:
         os.kill(seen.parent.pid or 0, signal.SIGCONT)
-    eventually(lambda: host_jobs.get(job.uuid).status == "cancelled", timeout=60)  # type: ignore[union-attr]
+    ended = host_jobs.wait(job.uuid, timeout=60)
+    assert (ended.status, ended.error_reason_code) == (status, reason)
+
+
+def test_a_clock_alone_ends_nobody_who_renews(host_jobs: JobRunner, runtime: Runtime) -> None:
+    """The database's clock is set: a run budget seems over, a lease seems run out."""
+    job, seen = started(runtime, host_jobs)
+    now, sweeper = [0.0], Sweeper(runtime, lambda: now[0])
+    change(runtime, job.id, lease_until=1, heartbeat_at=1, run_deadline=1)
+    sweeper.sweep()
+    assert sweeper.has_candidates
+    eventually(lambda: owned(runtime, job.id).heartbeat != 1, timeout=60)
+    watched(sweeper, now, OVERDUE * 2)
+
+    assert not sweeper.has_candidates
+    assert host_jobs.get(job.uuid).status == "running"  # type: ignore[union-attr]
+    assert is_running(seen.worker.pid or 0)
+    host_jobs.cancel(job.uuid, force=True)
+    assert host_jobs.wait(job.uuid, timeout=60).is_terminal
+
+
+def watched(sweeper: Sweeper, now: list[float], seconds: float) -> None:
+    """Let a sweeper look all the time while these seconds pass."""
+    until = now[0] + seconds
+    while now[0] < until:
+        sweeper.sweep()
+        now[0] = min(now[0] + 5.0, until)
+    sweeper.sweep()
 
 
 def test_a_number_that_belongs_to_somebody_else_is_never_signalled(
@@ -172,7 +210,6 @@ def test_a_process_that_is_there_for_more_than_the_job_is_never_ended(
     host_jobs: JobRunner,
     host_environment: HostEnvironment,
     runtime: Runtime,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An inline job: its owner may be a web server's process."""
     payload = script(("print", "busy"), ("pause", 600))
@@ -183,8 +220,10 @@ def test_a_process_that_is_there_for_more_than_the_job_is_never_ended(
 
         answer = commands.process("cancel", job.uuid, "--force")
         assert f"It runs inside process {server.pid}, which is not ended for it" in answer.out
-        monkeypatch.setattr(stop, "OVERDUE", 0.0)
-        sweep_once(runtime)
+        hold(server.pid)
+        change(runtime, job.id, lease_until=1, heartbeat_at=1)
+        now = [0.0]
+        watched(Sweeper(runtime, lambda: now[0]), now, OVERDUE * 2)
         assert server.poll() is None
         server.kill()
     # Nobody is there who could report more: it is settled at once.

@@ -24,10 +24,12 @@ def check(database: sa.Engine, ledgers: Mapping[int, Path] | None = None) -> lis
     `start ATTEMPT …` or `end ATTEMPT …`.
     """
     names = ("jobs", "attempts", "logs", "events", "files")
-    with database.connect() as connection:
-        # One snapshot: a row that moves between two reads would look like a violation.
-        if database.dialect.name == "postgresql":
-            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    # One snapshot: a row that moves between two reads would look like a violation. On a connection
+    # of its own: those of the pool may have been cut, or be within a transaction.
+    own = sa.create_engine(database.url, poolclass=sa.NullPool)
+    if database.dialect.name == "postgresql":
+        own = own.execution_options(isolation_level="REPEATABLE READ")
+    with own.connect() as connection:
         found: dict[str, Rows] = {}
         for name in names:
             statement = sa.text(f"SELECT * FROM jobrun_{name} ORDER BY id")
