@@ -147,7 +147,7 @@ def test_a_clock_alone_ends_nobody_who_renews(host_jobs: JobRunner, runtime: Run
     watched(sweeper, now, OVERDUE * 2)
 
     assert not sweeper.has_candidates
-    assert host_jobs.get(job.uuid).status == "running"  # type: ignore[union-attr]
+    assert host_jobs.get(job.uuid).status == "running"
     assert is_running(seen.worker.pid or 0)
     host_jobs.cancel(job.uuid, force=True)
     assert host_jobs.wait(job.uuid, timeout=60).is_terminal

@@ -73,6 +73,9 @@ class Case:
             STORIES.get(row.story, Case._run_one)(self, fault)
             eventually(lambda: fault.pid is not None, timeout=PATIENCE, message=self._told)
             self._see(fault.pid or 0)
+            if row.story == "cancel":
+                # Who was cut off asks again: a job that may end meanwhile would be quicker.
+                eventually(self._has_asked, timeout=PATIENCE, message=self._told)
             self.go.touch()
             stays_so = self.action in ("kill", "raise")
             self._may_age = (
@@ -163,6 +166,9 @@ class Case:
             now = self.job()
             assert (now and now.status) == (before and before.status)
         os.kill(pid, signal.SIGCONT)
+
+    def _has_asked(self) -> bool:
+        return self._asked[-1].poll() is not None
 
     # -- recovery -------------------------------------------------------------------------------
 

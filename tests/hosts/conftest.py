@@ -19,7 +19,8 @@ HANDLERS = {"late.import": "tests.hosts.late:handle", "busy": "tests.hosts.busy:
 
 @pytest.fixture
 def host_config() -> dict[str, object]:
-    return {**QUICK, "JOBRUNNER_HANDLERS": HANDLERS}
+    # Shorter than any step of a clock, longer than any test.
+    return {**QUICK, "JOBRUNNER_HANDLERS": HANDLERS, "JOBRUNNER_RUN_BUDGET": 1800}
 
 
 @pytest.fixture
