@@ -130,6 +130,12 @@ def _seconds(key: str, value: Any) -> float:
     return float(value)
 
 
+def _flag(key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _refuse(key, value, "True or False")
+    return value
+
+
 def _count(low: int, high: int) -> Reader:
     def read(key: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -190,6 +196,7 @@ class Config:
     trusted_origins: tuple[str, ...] = _key((), _origins)
     timezone: ZoneInfo = _key("UTC", _zone)
     poll_min: float = _key(1.0, _seconds)
+    force_stop: bool = _key(False, _flag)  # noqa: FBT003 - the default of a key
 
     @property
     def margin(self) -> float:

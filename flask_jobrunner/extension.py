@@ -103,6 +103,7 @@ class JobRunner:
         stall_budget: float | None = None,
         cancel_grace: float | None = None,
         restart_interrupted: int = 0,
+        manual: bool = False,
     ) -> Callable[[F], F]:
         """Register a function of the context, or a class with `run(ctx)`, under `job_type`.
 
@@ -113,6 +114,8 @@ class JobRunner:
         `restart_interrupted` is how often a job made by `enqueue` runs again by itself after its
         process died or was shut down: only for what may safely be done twice. A supervisor or a
         sweep does it.
+        With `manual` people may start it from the dashboard, such as again with an earlier job's
+        payload: whoever the `authorize` hook grants `start`.
         """
 
         # Now: `@jobs.handler` without brackets gives the function, and would register nothing.
@@ -125,6 +128,7 @@ class JobRunner:
             stall_budget=stall_budget,
             cancel_grace=cancel_grace,
             restart_interrupted=restart_interrupted,
+            manual=manual,
         )
 
         def register(function: F) -> F:

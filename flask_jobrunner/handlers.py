@@ -31,6 +31,8 @@ class Handler:
     stall_budget: float | None = None
     cancel_grace: float | None = None
     restart_interrupted: int = 0
+    manual: bool = False
+    """Whether people may start it from the dashboard."""
 
     def call(self, context: Any) -> Any:
         """Run it: a function of the context, or a class with `run(context)`.
@@ -95,6 +97,7 @@ def describe(
     stall_budget: float | None,
     cancel_grace: float | None,
     restart_interrupted: int,
+    manual: bool = False,
 ) -> Handler:
     """A handler whose function is still to come. Raises `ConfigError` for what is not possible."""
     if payload is not None and not callable(payload):
@@ -109,6 +112,7 @@ def describe(
         stall_budget=_budget("stall_budget", stall_budget),
         cancel_grace=_budget("cancel_grace", cancel_grace),
         restart_interrupted=_restarts(restart_interrupted),
+        manual=_yes_or_no("manual", manual),
     )
 
 
@@ -129,6 +133,12 @@ def _restarts(value: object) -> int:
             f"restart_interrupted= must be a whole number from 0 to {RESTARTS_MAX}; it is "
             f"{value!r:.80}."
         )
+    return value
+
+
+def _yes_or_no(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name}= must be True or False; it is {value!r:.80}.")
     return value
 
 

@@ -48,6 +48,7 @@ GOOD: dict[str, list[Any]] = {
     "TRUSTED_ORIGINS": [(), ["https://ops.example.org", "http://localhost:8000/"]],
     "TIMEZONE": ["UTC", "Europe/Berlin"],
     "POLL_MIN": [1, 0.5],
+    "FORCE_STOP": [True, False],
 }
 BAD: list[tuple[str, Any]] = [
     ("APP", ""),
@@ -103,6 +104,7 @@ BAD: list[tuple[str, Any]] = [
     ("TIMEZONE", "Mars/Olympus"),
     ("TIMEZONE", "../etc"),
     ("POLL_MIN", 0),
+    ("FORCE_STOP", 1),
 ]
 
 

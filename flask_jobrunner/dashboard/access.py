@@ -30,6 +30,8 @@ ACTION_WORDS = {
     "view_log": "read this job's log",
     "cancel": "cancel this job",
     "requeue": "requeue this job",
+    "force_stop": "force this job to stop",
+    "start": "start jobs",
     "view_supervisors": "see the supervisors",
 }
 
@@ -88,6 +90,10 @@ class Viewer:
         if not answer:
             raise NotAllowed(action)
 
+    def may_with(self, action: str, job: Job) -> bool:
+        """The same of a job that was read for a list."""
+        return self.sees(job) and self._ask_about(action, job) is True
+
     def find(self, uuid: str) -> OwnedJob:
         """The job, or the one answer for "not there" and "not for you"."""
         owned = self.runtime.jobs.owned(uuid)
@@ -123,10 +129,13 @@ class Viewer:
         raise NotFound(description="This job was deleted, or never existed.")
 
     def _ask(self, action: str, owned: OwnedJob | None) -> bool | Response | BaseResponse:
+        return self._ask_about(action, None if owned is None else owned.job)
+
+    def _ask_about(self, action: str, job: Job | None) -> bool | Response | BaseResponse:
         hook = self.runtime.hooks.authorize
         if hook is None:
             return open_for_development()
-        answer = current_app.ensure_sync(hook)(action, None if owned is None else owned.job)
+        answer = current_app.ensure_sync(hook)(action, job)
         if answer is None or isinstance(answer, (bool, BaseResponse)):
             return answer if answer is not None else False
         # A tuple such as ("No", 403) is true for Python: guessing would open the door.

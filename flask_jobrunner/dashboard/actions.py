@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from flask import Response, current_app, redirect, request, url_for
+from flask import Response, redirect, request, url_for
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as BaseResponse
 
@@ -14,27 +13,12 @@ from flask_jobrunner.caller import requeue as requeueing
 from flask_jobrunner.caller.requeue import other_revision
 from flask_jobrunner.model import words
 from flask_jobrunner.model.errors import ConfigError, UnknownJobType
-from flask_jobrunner.model.records import Job, OwnedJob
+from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.statuses import REQUEUEABLE
 
-from . import csrf
 from .access import Viewer, viewer
 from .problems import conflict
-from .rendering import page
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What a confirm page asks."""
-
-    title: str
-    effects: list[str]
-    yes: str
-    no: str
-    css: str
-    checkbox: str = ""
-    refused: str = ""
-    fields: list[tuple[str, str]] = field(default_factory=list)
+from .question import Question, ask
 
 
 def cancel(uuid: UUID) -> Response | BaseResponse:
@@ -47,11 +31,11 @@ def cancel(uuid: UUID) -> Response | BaseResponse:
         if result.status == "not_found" or result.job is None:
             raise NotFound
         if result.status == "already_terminal":
-            return _too_late(result.job)
+            return too_late(result.job)
         return redirect(url_for(".detail", uuid=uuid, did="cancel"), 303)
     if owned.job.is_terminal:
-        return _too_late(owned.job)
-    return _ask(owned, cancel_question(owned.job))
+        return too_late(owned.job)
+    return ask(cancel_question(owned.job), owned.job)
 
 
 def requeue(uuid: UUID) -> Response | BaseResponse:
@@ -65,7 +49,7 @@ def requeue(uuid: UUID) -> Response | BaseResponse:
     if not (lost or owned.job.status in REQUEUEABLE or other_revision(who.runtime, owned)):
         return _not_requeueable(owned.job)
     refused = "Tick the box first." if request.method == "POST" else ""
-    return _ask(owned, requeue_question(owned.job, refused), 422 if refused else 200)
+    return ask(requeue_question(owned.job, refused), owned.job)
 
 
 def cancel_question(job: Job) -> Question:
@@ -105,11 +89,6 @@ def requeue_question(job: Job, refused: str) -> Question:
     )
 
 
-def _ask(owned: OwnedJob, ask: Question, status: int = 200) -> Response:
-    fields = csrf.fields(current_app)
-    return page("confirm.html", status, job=owned.job, ask=ask, csrf_fields=fields)
-
-
 def _requeue(who: Viewer, job: Job, *, confirmed: bool) -> Response | BaseResponse:
     try:
         # Not waiting: the page that follows shows the start as it happens.
@@ -130,7 +109,8 @@ def _requeue(who: Viewer, job: Job, *, confirmed: bool) -> Response | BaseRespon
             return redirect(url_for(".detail", uuid=job.uuid, did="requeue"), 303)
 
 
-def _too_late(job: Job) -> Response:
+def too_late(job: Job) -> Response:
+    """The answer to a cancel of what has ended."""
     return conflict(
         "The job finished before it could be cancelled",
         f"It is {words.STATUS_WORDS[job.status].lower()} now, and nothing was changed.",

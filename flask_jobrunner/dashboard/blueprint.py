@@ -34,17 +34,16 @@ ROUTES = (
     Route(rule="/<uuid:uuid>", endpoint="detail", view="views:detail"),
     Route(rule="/<uuid:uuid>/_live", endpoint="job_live", view="fragments:job_live"),
     Route(rule="/<uuid:uuid>/log", endpoint="log", view="views:log_window"),
-    Route(
-        rule="/<uuid:uuid>/cancel",
-        endpoint="cancel",
-        view="actions:cancel",
-        methods=("GET", "POST"),
-    ),
-    Route(
-        rule="/<uuid:uuid>/requeue",
-        endpoint="requeue",
-        view="actions:requeue",
-        methods=("GET", "POST"),
+    *(
+        Route(rule=rule, endpoint=endpoint, view=view, methods=("GET", "POST"))
+        for rule, endpoint, view in (
+            ("/<uuid:uuid>/cancel", "cancel", "actions:cancel"),
+            ("/<uuid:uuid>/requeue", "requeue", "actions:requeue"),
+            ("/<uuid:uuid>/force-stop", "force_stop", "force:force_stop"),
+            ("/<uuid:uuid>/again", "again", "again:again"),
+            ("/bulk/cancel", "bulk_cancel", "bulk:cancel"),
+            ("/bulk/requeue", "bulk_requeue", "bulk:requeue"),
+        )
     ),
 )
 

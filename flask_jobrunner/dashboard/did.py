@@ -16,6 +16,8 @@ _TEXTS = {
     ("cancel", "cancelled"): "Job cancelled",
     ("cancel", "cancel_requested"): "Cancel requested",
     ("requeue", "queued"): "Job requeued",
+    ("force_stop", "cancel_requested"): "Forced to stop",
+    ("close", "cancelled"): "Job closed",
 }
 
 
@@ -30,13 +32,14 @@ class Done:
 def what_was_done(runtime: Runtime, owned: OwnedJob) -> Done | None:
     """The deed that the address names, if the job's events have it."""
     action = request.args.get("did")
-    if action not in ("cancel", "requeue"):
+    if action not in ("cancel", "requeue", "force_stop"):
         return None
-    events = [event for event in runtime.events.of(owned.job.id) if event.action == action]
+    meant = ("force_stop", "close") if action == "force_stop" else (action,)
+    events = [event for event in runtime.events.of(owned.job.id) if event.action in meant]
     if not events:
         return None
     event = events[-1]
-    what = _TEXTS.get((action, event.to_status or ""), "Done")
+    what = _TEXTS.get((event.action, event.to_status or ""), "Done")
     by = f" by {visible(event.actor)}" if event.actor else ""
     text = escape(f"{what}{by}, ") + when(event.at, runtime.config.timezone)
     return Done(tone="succeeded", text=text)

@@ -52,6 +52,8 @@ def job_live(uuid: UUID) -> Response | BaseResponse:
     log = _log(who, owned, query.number("c") or 0)
     progress = query.tag("p") != polling.page_tag(who.runtime, owned)
     state = query.number("v") != owned.row_version
+    # What may be done about a job that does not stop changes with time alone.
+    state = state or (progress and owned.job.status == "cancel_requested")
     news = bool(log.lines) or progress or state
     now = owned.now / 1_000_000
     quiet = 0.0 if news else now - (query.number("q", high=int(now)) or 0)

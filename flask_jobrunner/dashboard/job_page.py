@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from flask import url_for
 from markupsafe import Markup
 
-from flask_jobrunner.caller.requeue import other_revision
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, Job, OwnedJob
-from flask_jobrunner.model.statuses import REQUEUEABLE
 from flask_jobrunner.protocol.encoding import decode_json
 from flask_jobrunner.protocol.redact import mask_text
-from flask_jobrunner.runtime import Runtime
 
-from . import job_facts, notices, timeline
+from . import deeds, job_facts, notices, timeline
 from .access import Viewer
+from .deeds import Action
 from .format import Value, epoch_ms, json_value, running_for, visible
 from .job_facts import Fact
 from .log_panel import LogPanel
@@ -27,15 +24,6 @@ from .polling import Poll
 from .progress import ProgressView, progress_view
 from .timeline import AttemptView, Entry
 from .untaken import untaken
-
-
-@dataclass(frozen=True, kw_only=True)
-class Action:
-    """One deed that the viewer may do now."""
-
-    label: str
-    url: str
-    css: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +78,7 @@ def job_page(
         )
     attempts, events = runtime.attempts.of(job.id), runtime.events.of(job.id)
     current = next((a for a in attempts if a.attempt == job.attempt), None)
-    actions = allowed_actions(viewer, owned)
+    actions = deeds.allowed(viewer, owned)
     keys = runtime.config.redact_keys
     error = _error(job, current, keys)
     visible_values = viewer.may("view_payload", owned)
@@ -108,7 +96,7 @@ def job_page(
         log=log,
         poll=poll,
         actions=actions,
-        read_only=not actions and possible_actions(runtime, owned) != [],
+        read_only=not actions and deeds.possible(runtime, owned) != [],
         facts=job_facts.facts(owned, current, now, runtime.config.timezone),
         timeline=timeline.entries(events),
         attempts=timeline.attempt_views(attempts, events, job, now, keys),
@@ -137,25 +125,6 @@ def sentence(job: Job, now: datetime, attempt: Attempt | None) -> Markup | str:
     return Markup('{}<span data-since="{}">{}</span>{}').format(
         before, epoch_ms(since), clock.text, after
     )
-
-
-def possible_actions(runtime: Runtime, owned: OwnedJob) -> list[tuple[str, str, str]]:
-    """(action, label, class) of what could be done to a job of this status."""
-    status, found = owned.job.status, []
-    if status in ("queued", "running"):
-        found.append(("cancel", "Cancel job", "jr-quiet-danger"))
-    if status in REQUEUEABLE or status == "lost" or other_revision(runtime, owned):
-        found.append(("requeue", "Requeue job", "jr-primary"))
-    return found
-
-
-def allowed_actions(viewer: Viewer, owned: OwnedJob) -> list[Action]:
-    """The possible actions that this viewer may do."""
-    return [
-        Action(label=label, url=url_for(f".{action}", uuid=owned.job.uuid), css=css)
-        for action, label, css in possible_actions(viewer.runtime, owned)
-        if viewer.may(action, owned)
-    ]
 
 
 def _payload(job: Job, keys: Sequence[str], *, shown: bool) -> Value:

@@ -15,7 +15,7 @@ from flask_jobrunner.model.records import Job, OwnedJob
 from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.runtime import Runtime
 
-from . import job_list
+from . import deeds, job_list
 from .progress import progress_tag
 from .untaken import untaken
 
@@ -50,7 +50,8 @@ def job_poll(runtime: Runtime, owned: OwnedJob, cursor: int, *, quiet: float) ->
 
 def page_tag(runtime: Runtime, owned: OwnedJob) -> str:
     """A digest of what may change on a job's page while its row does not."""
-    return progress_tag(owned.job, untaken(runtime, owned))
+    forced = "forced" if deeds.may_be_forced(runtime, owned) else ""
+    return progress_tag(owned.job, untaken(runtime, owned) + forced)
 
 
 def goes_on(runtime: Runtime, owned: OwnedJob, cursor: int) -> bool:

@@ -66,6 +66,14 @@ def uuids(name: str, *, most: int) -> list[str]:
     return parts
 
 
+def form_number(name: str) -> int:
+    """A whole number that a form of ours carries."""
+    text = request.form.get(name, "")
+    if not _INTEGER.fullmatch(text):
+        refuse(name, "a whole number")
+    return min(int(text), SEQ_MAX - 1)
+
+
 def refuse(name: str, wanted: str) -> NoReturn:
     """End the request with a 400 that names the parameter, never its value."""
     abort(400, description=f"The parameter {name} must be {wanted}.")

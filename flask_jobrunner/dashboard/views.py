@@ -14,7 +14,7 @@ from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.repositories.listing import JobFilter
 from flask_jobrunner.runtime import Runtime
 
-from . import job_list, log_panel, polling, query, supervisor_page
+from . import bulk, job_list, log_panel, polling, query, supervisor_page
 from .access import viewer
 from .did import what_was_done
 from .empty import snippet
@@ -40,6 +40,7 @@ def index() -> Response:
         filters=job_list.filter_links(counts, status),
         filtered=status is not None and any(counts.values()),
         page_size=job_list.PAGE_SIZE,
+        bulk=bulk.links(who, status, found.jobs),
         news="",
         newest_url=url_for(".index", status=None if status is None else str(status)),
         newer_url=_page_url(status, found.previous_cursor),

@@ -35,12 +35,21 @@ def routes_of(uuid: str) -> list[tuple[str, str]]:
         ("POST", f"/jobs/{uuid}/cancel"),
         ("GET", f"/jobs/{uuid}/requeue"),
         ("POST", f"/jobs/{uuid}/requeue"),
+        ("GET", f"/jobs/{uuid}/force-stop"),
+        ("POST", f"/jobs/{uuid}/force-stop"),
+        ("GET", f"/jobs/{uuid}/again"),
+        ("POST", f"/jobs/{uuid}/again"),
+        ("GET", "/jobs/bulk/cancel"),
+        ("POST", "/jobs/bulk/cancel"),
+        ("GET", "/jobs/bulk/requeue"),
+        ("POST", "/jobs/bulk/requeue"),
     ]
 
 
 def ask(host: Host, method: str, path: str) -> Any:
     headers = {**SAME_ORIGIN, "HX-Request": "true"}
-    return host.client().open(path, method=method, headers=headers)
+    data = {"until": "1"} if method == "POST" else None
+    return host.client().open(path, method=method, headers=headers, data=data)
 
 
 def test_the_list_above_names_every_route(host: Host) -> None:
@@ -153,11 +162,25 @@ NEEDED = {
     "/log": "view_log",
     "/cancel": "cancel",
     "/requeue": "requeue",
+    "/force-stop": "force_stop",
+    "/again": "start",
+    "/jobs/bulk/cancel": "view_list",
+    "/jobs/bulk/requeue": "view_list",
 }
 
 
 @pytest.mark.parametrize(
-    "allowed", ["view_list", "view_log", "cancel", "requeue", "view_payload", "view_supervisors"]
+    "allowed",
+    [
+        "view_list",
+        "view_log",
+        "cancel",
+        "requeue",
+        "force_stop",
+        "start",
+        "view_payload",
+        "view_supervisors",
+    ],
 )
 def test_each_route_needs_its_own_action(make_host: MakeHost, allowed: str) -> None:
     host = make_host(authorize=allow("view_job", allowed))
