@@ -61,7 +61,9 @@ def test_every_setting_is_documented_and_no_other() -> None:
 def test_a_documented_default_is_the_default(item: dataclasses.Field[Any]) -> None:
     said = SETTINGS[f"JOBRUNNER_{item.name.upper()}"][2]
 
-    if isinstance(item.default, int | float) and not isinstance(item.default, bool):
+    if isinstance(item.default, bool):
+        assert said == f"`{item.default}`" or said == str(item.default)
+    elif isinstance(item.default, int | float):
         number, _, unit = said.partition(" ")
         assert float(number) * {"": 1, "MiB": 1 << 20}[unit] == item.default
     elif isinstance(item.default, str):
