@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests need from Debian's packages and is not there: PostgreSQL's and MariaDB's
-# server programs, Chromium, ffmpeg and libfaketime. No service is started: the tests start servers of their own.
+# server programs, PgBouncer, Chromium, ffmpeg and libfaketime. No service is started: the tests start servers of their own.
 # Where it may not or cannot install, it says which tests will be skipped, and why.
 set -u
 
@@ -16,6 +16,7 @@ look() { # sets packages (what apt-get would install) and skipped (what that is 
     there initdb postgres || { packages="$packages postgresql"; skipped="$skipped PostgreSQL"; }
     there mariadb-install-db mariadbd || {
         packages="$packages mariadb-server"; skipped="$skipped MariaDB"; }
+    there pgbouncer || { packages="$packages pgbouncer"; skipped="$skipped PgBouncer"; }
     there chromium || {
         packages="$packages chromium fonts-dejavu-core"; skipped="$skipped browser"; }
     there ffmpeg || { packages="$packages ffmpeg"; skipped="$skipped ffmpeg"; }

@@ -231,7 +231,7 @@ def own_engine(host: Engine, options: Mapping[str, Any], *, keep: bool = False) 
     a web process must not multiply the host's connections.
     """
     arguments = dict(options.get("connect_args") or {})
-    for key, value in _timeouts(host.dialect.name, host.dialect.driver).items():
+    for key, value in _connect_arguments(host.dialect.name, host.dialect.driver).items():
         arguments.setdefault(key, value)
     extra: dict[str, Any] = {}
     if host.dialect.name != "sqlite":
@@ -252,12 +252,14 @@ def own_engine(host: Engine, options: Mapping[str, Any], *, keep: bool = False) 
     return engine
 
 
-def _timeouts(dialect: str, driver: str) -> dict[str, Any]:
+def _connect_arguments(dialect: str, driver: str) -> dict[str, Any]:
     connect, answer = int(BUSY_TIMEOUT), int(STATEMENT_TIMEOUT)
     if dialect == "sqlite":
         return {"timeout": BUSY_TIMEOUT, "check_same_thread": False}
     if driver in ("psycopg", "psycopg2"):
-        return {
+        # What is prepared stays in a session, and a pooler lends each transaction another one.
+        unprepared = {"prepare_threshold": None} if driver == "psycopg" else {}
+        return unprepared | {
             "connect_timeout": connect,
             "keepalives_idle": connect,
             "keepalives_interval": 2,
