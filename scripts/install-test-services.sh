@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what the tests need from Debian's packages and is not there: PostgreSQL's and MariaDB's
-# server programs, PgBouncer, Chromium, ffmpeg and libfaketime. No service is started: the tests start servers of their own.
+# server programs, PgBouncer, Chromium, ffmpeg and libfaketime. No service is started: the tests
+# start servers of their own.
 # Where it may not or cannot install, it says which tests will be skipped, and why.
 set -u
 
