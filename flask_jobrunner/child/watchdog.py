@@ -14,7 +14,7 @@ from typing import Protocol
 from flask_jobrunner.model.statuses import ExitCode
 from flask_jobrunner.shim.evidence import group_members
 
-from .lease import Lease
+from .lease import FINISH_FOR, Lease
 from .leave import last_word
 from .parent import Parent
 from .stacks import Stacks
@@ -30,6 +30,9 @@ FORCE_GRACE = 5.0
 FENCED_GRACE = 5.0
 """Seconds for a handler to end by itself once the job is known to be somebody else's."""
 _PARENT_TIME = 10.0
+END_TIME = FINISH_FOR + 60.0
+"""Seconds for which the parent leaves a process alone whose handler has ended in its time: the
+last lines are read, and the end is written."""
 SAY_BEFORE = 1.0
 """Seconds before it kills itself, a process has this written: nobody else may know."""
 
@@ -85,8 +88,9 @@ class Watchdog:
         self._parent.tell("started", budget=budget, grace=self._grace())
 
     def close(self) -> None:
-        """Stop looking: the handler has ended."""
+        """Stop looking: the handler has ended. The parent leaves it the time to say so."""
         self._budget_over = self._end_at = None
+        self._parent.tell("returned", seconds=END_TIME)
         if self._stall is not None:
             self._stall.close()
         self._ended = True

@@ -35,6 +35,7 @@ _SHAPES: dict[str, dict[str, Callable[[object], bool]]] = {
     "refused": {"code": _text},
     "started": {"budget": _budget, "grace": is_seconds},
     "stopping": {"reason": _text, "grace": is_seconds},
+    "returned": {"seconds": is_seconds},
     "holding": {"seconds": is_seconds},
 }
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from flask_jobrunner.model.errors import UnknownJobType
 from flask_jobrunner.model.records import Identity, OwnedJob
-from flask_jobrunner.model.statuses import OWNED
+from flask_jobrunner.model.statuses import OWNED, StopReason
 from flask_jobrunner.protocol import identity
 from flask_jobrunner.protocol.fault_points import fault_point
 from flask_jobrunner.runtime import Runtime
@@ -32,23 +32,35 @@ def is_overdue(runtime: Runtime, seen: OwnedJob) -> bool:
 
     By the database's clock, which may have been set: it ends nobody who goes on to renew.
     """
-    if seen.job.status not in OWNED or seen.is_inline:
+    reason, grace = overdue_reason(seen), _cancel_grace(runtime, seen)
+    if seen.job.status not in OWNED or seen.is_inline or reason is None:
         return False
     since = seen.heartbeat or 0
-    if seen.job.stop_reason not in _FINAL:
-        if seen.run_deadline is None:
+    if reason == "cancel":
+        if grace is None:
             return False
-        since = max(since, seen.run_deadline)
-    return seen.now > since + _grace(runtime, seen) * 1_000_000
+        since = max(since, seen.cancel_requested_at or 0)
+    elif seen.job.stop_reason not in _FINAL:
+        since = max(since, seen.run_deadline or 0)
+    return seen.now > since + (grace or 0.0) * 1_000_000
 
 
-def _grace(runtime: Runtime, seen: OwnedJob) -> float:
-    """Seconds that the handler has to stop once it should end."""
+def overdue_reason(seen: OwnedJob) -> StopReason | None:
+    """Why it should have ended; None where nothing says so."""
+    if seen.job.stop_reason in _FINAL:
+        return seen.job.stop_reason
+    if seen.job.status == "cancel_requested":
+        return "cancel"
+    return None if seen.run_deadline is None else "run_timeout"
+
+
+def _cancel_grace(runtime: Runtime, seen: OwnedJob) -> float | None:
+    """Seconds that the handler has to stop once it should end; None: a cancel only asks."""
     try:
         handler = runtime.handlers.find(seen.job.job_type)
     except UnknownJobType:
-        return runtime.config.cancel_grace or 0.0
-    return runtime.budget(handler, "cancel_grace") or 0.0
+        return runtime.config.cancel_grace
+    return runtime.budget(handler, "cancel_grace")
 
 
 def end_owner(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from flask_jobrunner.model.errors import DatabaseAway
-from flask_jobrunner.model.records import OwnedJob
+from flask_jobrunner.model.records import Fence, OwnedJob
 from flask_jobrunner.model.statuses import OWNED
 from flask_jobrunner.protocol import identity
 from flask_jobrunner.protocol.fault_points import fault_point
@@ -22,7 +22,7 @@ from flask_jobrunner.runtime import Runtime
 from . import spool
 from .restart import fail_stranded, restart_interrupted
 from .settle import settle_report, settle_row, tell_finished
-from .stop import end_owner, is_overdue
+from .stop import end_owner, is_overdue, overdue_reason
 from .verdict import lost
 
 log = logging.getLogger("flask_jobrunner")
@@ -158,13 +158,26 @@ class Sweeper:
     def _give_up(self, seen: OwnedJob, unchanged: float) -> OwnedJob | None:
         """The row after an owner that is here was ended, or one that cannot be seen is lost."""
         if not self._is_unseen(seen):
-            return (
-                settle_row(self._runtime, seen.job.id) if end_owner(self._runtime, seen) else seen
-            )
+            return self._end(seen)
         if not self._runtime.endings.end_dead(seen, lost(seen, unchanged)):
             return seen
         tell_finished(self._runtime, seen.job.uuid)
         return self._runtime.jobs.owned(seen.job.id) or seen
+
+    def _end(self, seen: OwnedJob) -> OwnedJob | None:
+        """End an overdue owner. That this is why is written first.
+
+        Where that cannot be written, its owner could not write its end either, and may only wait
+        to do so.
+        """
+        reason = overdue_reason(seen)
+        if reason is not None:
+            fence = Fence(
+                job_id=seen.job.id, attempt=seen.job.attempt, token=seen.worker_token or ""
+            )
+            self._runtime.ownership.set_stop_reason(fence, reason)
+        ended = end_owner(self._runtime, seen)
+        return settle_row(self._runtime, seen.job.id) if ended else seen
 
 
 def sweep_once(

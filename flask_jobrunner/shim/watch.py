@@ -49,6 +49,7 @@ SAMPLE_EVERY = 0.5
 _WITHOUT_PIDFD = 0.1  # how often to ask for the end where the kernel cannot tell
 _SUSPICIOUS = 0.05
 STACK_TIME = 0.3  # for the stacks to be written, before TERM
+OF_THE_HANDLER = ("run_timeout", "stall", "cancel")  # ends that are no more due once it returned
 HANGS = ("run_timeout", "stall")  # ends that need to know where it hung
 
 
@@ -224,12 +225,21 @@ class Watch:
         elif kind == "stopping":
             due = now + _seconds(message, "grace")
             self._limits[_text(message, "reason")] = (due, WARNED_GRACE)
-        elif kind == "holding":
-            self._backflow.hold(now + min(_seconds(message, "seconds"), HOLD_MAX))
-            return False  # between the two of us: nobody else needs to know
         else:
-            return False
+            self._note_between_us(kind, message, now)
+            return False  # nobody else needs to know
         return True
+
+    def _note_between_us(self, kind: object, message: dict[str, object], now: float) -> None:
+        if kind == "holding":
+            self._backflow.hold(now + min(_seconds(message, "seconds"), HOLD_MAX))
+        if kind == "returned":
+            # Its end is being written, which takes as long as the database is away.
+            end = now + _seconds(message, "seconds")
+            for why in OF_THE_HANDLER:
+                if why in self._limits:
+                    due, grace = self._limits[why]
+                    self._limits[why] = (max(due, end), grace)
 
     def _look_after_output(self, ready: Mapping[int, int]) -> None:
         now = self._clock()

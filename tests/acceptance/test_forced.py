@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from flask import Flask
 
 from flask_jobrunner import Job, JobRunner
+from flask_jobrunner.model.errors import LockBusy
 from flask_jobrunner.model.records import OwnedJob
 from flask_jobrunner.recovery import stop
 from flask_jobrunner.recovery.sweep import OVERDUE, Sweeper, sweep_once
@@ -134,6 +136,54 @@ def test_a_sweep_ends_what_should_have_ended_and_is_silent(
         os.kill(seen.parent.pid or 0, signal.SIGCONT)
     ended = host_jobs.wait(job.uuid, timeout=60)
     assert (ended.status, ended.error_reason_code) == (status, reason)
+
+
+@pytest.mark.parametrize(
+    ("host_config", "is_ended"),
+    [({"JOBRUNNER_CANCEL_GRACE": 1}, True), ({"JOBRUNNER_CANCEL_GRACE": None}, False)],
+    ids=["grace", "no_grace"],
+)
+def test_a_sweep_ends_a_silent_owner_whose_cancel_grace_is_over(
+    host_jobs: JobRunner, runtime: Runtime, is_ended: bool
+) -> None:
+    job, seen = started(runtime, host_jobs)
+    now, sweeper = [0.0], Sweeper(runtime, lambda: now[0])
+    hold(seen.worker.pid)
+    hold(seen.parent.pid)
+    try:
+        assert host_jobs.cancel(job.uuid).status == "cancel_requested"
+        change(runtime, job.id, lease_until=1, heartbeat_at=1, cancel_requested_at=1)
+        watched(sweeper, now, OVERDUE + 1)
+        assert is_running(seen.worker.pid or 0) is not is_ended
+    finally:
+        os.kill(seen.worker.pid or 0, signal.SIGKILL)
+        os.kill(seen.parent.pid or 0, signal.SIGCONT)
+    assert host_jobs.wait(job.uuid, timeout=60).status == "cancelled"
+
+
+def test_who_may_only_wait_to_write_its_end_is_not_ended(
+    host_jobs: JobRunner, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others keep the database locked, so that nobody can write: its owner could not either."""
+    job, seen = started(runtime, host_jobs)
+    now, sweeper = [0.0], Sweeper(runtime, lambda: now[0])
+    hold(seen.worker.pid)
+    try:
+        change(runtime, job.id, lease_until=1, heartbeat_at=1, run_deadline=1)
+
+        def locked(*_: object) -> bool:
+            raise LockBusy("the write lock is taken")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(runtime.ownership, "set_stop_reason", locked)
+            watched(sweeper, now, OVERDUE * 2)
+        assert is_running(seen.worker.pid or 0)
+        watched(sweeper, now, OVERDUE * 2)
+        assert not is_running(seen.worker.pid or 0)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(seen.worker.pid or 0, signal.SIGCONT)
+    assert host_jobs.wait(job.uuid, timeout=60).error_reason_code == "run_timeout"
 
 
 def test_a_clock_alone_ends_nobody_who_renews(host_jobs: JobRunner, runtime: Runtime) -> None:

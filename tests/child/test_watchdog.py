@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from flask_jobrunner.child import watchdog as watchdogs
+from flask_jobrunner.child.lease import FINISH_FOR
 from flask_jobrunner.child.steady import Clock
 from flask_jobrunner.child.watchdog import STOP_GRACE, Watchdog, heed_term
 from flask_jobrunner.model.statuses import StopReason
@@ -186,3 +187,13 @@ def test_a_worker_that_lost_its_job_ends_whatever_its_handler_does(
     assert rig.lease.wanted == []
     rig.look(100.0 + watchdogs.FENCED_GRACE)
     assert left == ["left"]
+
+
+def test_a_handler_that_returned_leaves_its_end_the_time_to_be_written() -> None:
+    """The parent, who enforces the budget from outside, is told."""
+    rig = Rig()
+    rig.dog.arm(60.0, None)
+    rig.dog.close()
+
+    assert rig.parent.messages[-1] == ("returned", {"seconds": watchdogs.END_TIME})
+    assert watchdogs.END_TIME > FINISH_FOR

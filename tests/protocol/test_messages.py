@@ -16,6 +16,7 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("started", {"budget": None, "grace": 5}),
     ("started", {"budget": 0.5, "grace": 0.0}),
     ("stopping", {"reason": "cancel", "grace": 5.5}),
+    ("returned", {"seconds": 660.0}),
 ]
 
 

@@ -59,6 +59,43 @@ def test_the_run_budget_is_enforced_from_outside(launch: Launch, tmp_path: Path)
     assert 0.5 <= report.wall < 2.5
 
 
+@pytest.mark.parametrize("reason", watch.OF_THE_HANDLER)
+def test_a_handler_that_returned_in_time_leaves_its_process_the_time_to_say_so(
+    launch: Launch, tmp_path: Path, reason: str
+) -> None:
+    """As long as the database is away, the end cannot be written."""
+    body = f"""
+claim()
+say("started", budget=0.5, grace=0)
+say("stopping", reason={reason!r}, grace=0.5)
+say("returned", seconds=30)
+time.sleep(2)
+sys.exit(7)
+"""
+    report = launch(fake_child(tmp_path, body)).report()
+
+    assert (report.killed, report.exit_code) == (None, 7)
+
+
+def test_a_handler_that_returned_does_not_keep_its_process_for_ever(
+    launch: Launch, tmp_path: Path
+) -> None:
+    body = "claim(); say('started', budget=0.2, grace=0); say('returned', seconds=0.6); forever()"
+    report = launch(fake_child(tmp_path, body)).report()
+
+    assert report.killed == "run_timeout"
+    assert report.wall >= 0.6
+
+
+def test_what_is_no_end_of_the_handler_is_due_after_it_returned_too(
+    launch: Launch, tmp_path: Path
+) -> None:
+    body = "claim(); say('stopping', reason='force', grace=0.3); say('returned', seconds=60)"
+    report = launch(fake_child(tmp_path, f"{body}; forever()")).report()
+
+    assert report.killed == "force"
+
+
 def test_a_stopped_process_is_continued_so_that_it_can_end(launch: Launch, tmp_path: Path) -> None:
     body = "claim(); say('started', budget=0.5, grace=0); os.kill(os.getpid(), signal.SIGSTOP)"
     report = launch(fake_child(tmp_path, body)).report()
