@@ -65,7 +65,19 @@ def _record(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
         values["evidence_json"] = json.dumps(report.evidence() | words)
     elif lines := last_output(runtime, report):
         lines.insert(0, NewLine(AFTER_THE_END, "info", at=lines[0].at))
-    return runtime.attempts.add_report(job.id, report.attempt, token, values, lines)
+    recorded = runtime.attempts.add_report(job.id, report.attempt, token, values, lines)
+    if recorded and current:
+        _explain(runtime, seen, report)
+    return recorded
+
+
+def _explain(runtime: Runtime, seen: OwnedJob, report: EndReport) -> None:
+    """Whoever found the job without its owner may have been quicker than its parent's report."""
+    if (seen.job.status, seen.job.error_reason_code) != ("interrupted", Reason.OWNER_GONE):
+        return
+    judged = verdict(seen, report.evidence())
+    if judged.status == "interrupted":
+        runtime.endings.explain(seen.job, judged)
 
 
 def _token_of_the_dead(runtime: Runtime, seen: OwnedJob, report: EndReport) -> str | None:

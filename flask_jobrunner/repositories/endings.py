@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, update
 
-from flask_jobrunner.model.records import Fence, NewLine, Outcome, OwnedJob, Progress, Verdict
-from flask_jobrunner.model.statuses import TERMINAL, JobStatus, may_move
+from flask_jobrunner.model.records import Fence, Job, NewLine, Outcome, OwnedJob, Progress, Verdict
+from flask_jobrunner.model.statuses import TERMINAL, JobStatus, Reason, may_move
 from flask_jobrunner.model.words import last_line
 from flask_jobrunner.protocol.fault_points import fault_point
 
@@ -131,6 +131,32 @@ class EndingRepository(FencedRows):
         done = self._database.run(unit)
         fault_point("sweep.committed")
         return done
+
+    def explain(self, job: Job, verdict: Verdict) -> bool:
+        """Say how its process ended where the row says that nobody saw it; the status stays."""
+        jobs, attempts = self._database.tables.jobs, self._database.tables.attempts
+
+        def unit(connection: Connection) -> bool:
+            told = {"error_reason_code": verdict.reason, "error_message": verdict.message}
+            done = connection.execute(
+                update(jobs)
+                .where(
+                    jobs.c.id == job.id,
+                    jobs.c.attempt == job.attempt,
+                    jobs.c.status == str(verdict.status),
+                    jobs.c.error_reason_code == str(Reason.OWNER_GONE),
+                )
+                .values(row_version=jobs.c.row_version + 1, **told)
+            )
+            if done.rowcount == 1:
+                connection.execute(
+                    update(attempts)
+                    .where(attempts.c.job_id == job.id, attempts.c.attempt == job.attempt)
+                    .values(end_reason=verdict.reason, error_message=verdict.message)
+                )
+            return done.rowcount == 1
+
+        return self._database.run(unit)
 
     def _finished(self, connection: Connection, fence: Fence) -> OwnedJob | None:
         """The row if this very owner has already ended it: the commit that broke had happened."""

@@ -14,7 +14,7 @@ from flask_jobrunner.protocol.envelope import hash_credential
 from flask_jobrunner.protocol.identity import this_process
 from flask_jobrunner.protocol.output import dump_record, new_nonce
 from flask_jobrunner.protocol.report import EndReport
-from flask_jobrunner.recovery.settle import AFTER_THE_END, settle_report
+from flask_jobrunner.recovery.settle import AFTER_THE_END, settle_report, settle_row
 from flask_jobrunner.runtime import Runtime
 from tests.helpers.reports import heard, printed, report
 from tests.helpers.stores import (
@@ -43,6 +43,39 @@ def settled_twice(runtime: Runtime, told: EndReport) -> None:
     dump = everything(runtime)
     assert settle_report(runtime, told)
     assert everything(runtime) == dump
+    assert_sound(runtime)
+
+
+def test_a_report_that_came_second_says_how_the_process_ended(runtime: Runtime) -> None:
+    """Somebody looked at the job before its parent could record what it saw."""
+    won = start(runtime, worker=DEAD)
+    settle_row(runtime, won.fence.job_id)
+    assert status_of(runtime, won.fence.job_id) == ("interrupted", "owner_gone")
+
+    settled_twice(runtime, report(won, signal=11))
+
+    job = owned(runtime, won.fence.job_id).job
+    assert (job.status, job.error_reason_code) == ("interrupted", "process_died")
+    assert "signal 11" in (job.error_message or "")
+    (attempt,) = runtime.attempts.of(job.id)
+    assert (attempt.end_reason, attempt.signal) == ("process_died", 11)
+    assert len(history(runtime, job.id)) == 3  # nothing has moved
+
+
+@pytest.mark.parametrize(
+    ("values", "of"),
+    [({"killed": "run_timeout"}, {}), ({"signal": None}, {}), ({}, {"attempt": 2})],
+    ids=["another verdict", "no better one", "another attempt"],
+)
+def test_what_a_late_report_cannot_explain_stays(
+    runtime: Runtime, values: dict[str, Any], of: dict[str, Any]
+) -> None:
+    won = start(runtime, worker=DEAD)
+    settle_row(runtime, won.fence.job_id)
+
+    assert settle_report(runtime, report(won, **values, **of))
+
+    assert status_of(runtime, won.fence.job_id) == ("interrupted", "owner_gone")
     assert_sound(runtime)
 
 
