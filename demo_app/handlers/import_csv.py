@@ -158,7 +158,8 @@ class Problems:
         if unwritten > 0:
             self._ctx.warning(f"{unwritten:,} more problems are not listed one by one")
         for problem in self.counted():
-            self._ctx.info("{rows:,} rows: {rule}; {effect}".format_map(problem))
+            rows = "row" if problem["rows"] == 1 else "rows"
+            self._ctx.info(f"{problem['rows']:,} {rows}: {problem['rule']}; {problem['effect']}")
 
     def counted(self) -> list[dict[str, Any]]:
         """Each kind of problem with its number of rows, most frequent first."""

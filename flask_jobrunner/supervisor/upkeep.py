@@ -160,7 +160,8 @@ class Upkeep:
             soon = self._clock() + self._sweeper.patience * SWEEP_WATCH
             self._sweep.at = min(self._sweep.at, soon)
         for uuid, status in result.moved.items():
-            self._log.info("swept", f"Job {uuid} is {status}: found by the sweep.", job=uuid)
+            what = "waits to run again" if status == "queued" else f"is {status}"
+            self._log.info("swept", f"Job {uuid} {what}: found by the sweep.", job=uuid)
 
     def _remove_old(self) -> PruneResult:
         config = self._runtime.config

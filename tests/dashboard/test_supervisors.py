@@ -48,7 +48,7 @@ def pulled(host: Host, **columns: Any) -> str:
 def test_without_any_it_says_how_to_run_one(host: Host) -> None:
     page = host.get("/supervisors").text
 
-    assert "No supervisor has been seen" in page
+    assert "No supervisor is running" in page
     assert "flask --app shop:create_app jobs work" in page
     assert "Nothing waits." in page
 
