@@ -22,6 +22,7 @@ from .repositories.attempts import AttemptRepository
 from .repositories.database import Database
 from .repositories.dispatch import DispatchRepository
 from .repositories.endings import EndingRepository
+from .repositories.history import HistoryRepository
 from .repositories.host_session import Uncommitted, uncommitted, watch
 from .repositories.jobs import JobRepository
 from .repositories.listing import ListingRepository
@@ -214,6 +215,11 @@ class Runtime:
     def listing(self) -> ListingRepository:
         """Pages and counts."""
         return ListingRepository(self.database)
+
+    @cached_property
+    def history(self) -> HistoryRepository:
+        """How the newest runs went."""
+        return HistoryRepository(self.database)
 
     @cached_property
     def logs(self) -> LogRepository:

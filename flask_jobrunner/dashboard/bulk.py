@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import Response, request, url_for
 
@@ -12,12 +12,13 @@ from flask_jobrunner.caller import cancel as cancelling
 from flask_jobrunner.caller import requeue as requeueing
 from flask_jobrunner.model.errors import ConfigError, DatabaseAway, LockBusy, UnknownJobType
 from flask_jobrunner.model.records import Job
-from flask_jobrunner.model.statuses import REQUEUEABLE, JobStatus
-from flask_jobrunner.repositories.listing import PAGE_MAX, JobFilter
+from flask_jobrunner.model.statuses import REQUEUEABLE
+from flask_jobrunner.repositories.listing import PAGE_MAX
 
-from . import job_list, query
+from . import narrowed, query
 from .access import Viewer, viewer
 from .format import thousands
+from .narrowed import Narrowed
 from .problems import Problem
 from .question import Question, ask
 from .rendering import page
@@ -65,25 +66,26 @@ def requeue() -> Response:
     return _bulk(REQUEUE)
 
 
-def links(who: Viewer, status: JobStatus | None, shown: Sequence[Job]) -> list[tuple[str, str]]:
-    """(label, url) below the filters of the list, where one of the jobs shown could be meant."""
+def links(who: Viewer, shown: Narrowed, jobs: Sequence[Job]) -> list[tuple[str, str]]:
+    """(label, url) on a list that is narrowed, where one of the jobs shown could be meant."""
+    if not shown:
+        return []
+    only = shown.status[0] if len(shown.status) == 1 and not shown.is_searched else ""
+    what = f"all {only.replace('_', ' ')} jobs" if only else "all of these"
     return [
-        (
-            f"{bulk.verb} all {status.replace('_', ' ')} jobs",
-            url_for(f".bulk_{bulk.action}", status=str(status)),
-        )
+        (f"{bulk.verb} {what}", url_for(f".bulk_{bulk.action}", **shown.parameters()))
         for bulk in (CANCEL, REQUEUE)
-        if status in bulk.statuses and any(who.may_with(bulk.action, job) for job in shown)
+        if any(job.status in bulk.statuses and who.may_with(bulk.action, job) for job in jobs)
     ]
 
 
 def _bulk(bulk: Bulk) -> Response:
     who = viewer()
     who.demand("view_list")
-    status = query.status()
+    shown = narrowed.read()
     until = query.form_number("until") if request.method == "POST" else None
-    found, more = _matching(who, bulk, status, until)
-    back = url_for(".index", status=None if status is None else str(status))
+    found, more = _matching(who, bulk, shown, until)
+    back = shown.url()
     if not found:
         return _told("No job matches", ["There is nothing that you could do this to."], back, 409)
     if request.method == "POST":
@@ -93,16 +95,15 @@ def _bulk(bulk: Bulk) -> Response:
 
 
 def _matching(
-    who: Viewer, bulk: Bulk, status: JobStatus | None, until: int | None
+    who: Viewer, bulk: Bulk, shown: Narrowed, until: int | None
 ) -> tuple[list[Job], bool]:
     """The jobs that are meant, newest first, and whether there are more; none after `until`."""
-    wanted = JobFilter(
-        status=sorted(bulk.statuses & ({str(status)} if status else bulk.statuses)),
-        owner=job_list.narrow(who.scope, None).owner,
-    )
+    statuses = bulk.statuses.intersection(shown.status or bulk.statuses)
+    above, newest_only = narrowed.bound(who.runtime, shown, who.scope)
+    wanted = replace(shown, status=sorted(statuses)).job_filter(who.scope, above)
     found, looked_at = list[Job](), 0
     cursor = None if until is None else str(until + 1)
-    while wanted.status:
+    while statuses:
         part = who.runtime.listing.find(wanted, cursor=cursor, limit=PAGE_MAX)
         found += [job for job in part.jobs if _may(who, bulk, job)]
         looked_at, cursor = looked_at + len(part.jobs), part.next_cursor
@@ -110,7 +111,7 @@ def _matching(
             break
         if len(found) >= AT_ONCE or looked_at >= LOOKED_AT:
             return found[:AT_ONCE], True
-    return found[:AT_ONCE], len(found) > AT_ONCE
+    return found[:AT_ONCE], len(found) > AT_ONCE or bool(newest_only)
 
 
 def _may(who: Viewer, bulk: Bulk, job: Job) -> bool:

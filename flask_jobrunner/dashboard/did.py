@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 from flask_jobrunner.model.records import OwnedJob
 from flask_jobrunner.runtime import Runtime
 
+from . import preferences
 from .format import visible, when
 
 _TEXTS = {
@@ -41,5 +42,5 @@ def what_was_done(runtime: Runtime, owned: OwnedJob) -> Done | None:
     event = events[-1]
     what = _TEXTS.get((event.action, event.to_status or ""), "Done")
     by = f" by {visible(event.actor)}" if event.actor else ""
-    text = escape(f"{what}{by}, ") + when(event.at, runtime.config.timezone)
+    text = escape(f"{what}{by}, ") + when(event.at, preferences.zone(runtime))
     return Done(tone="succeeded", text=text)

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from flask_jobrunner.model.records import OwnedJob
 
-from . import job_list, log_panel, polling, query, supervisor_page
+from . import job_list, log_panel, narrowed, polling, query, supervisor_page
 from .access import Viewer, viewer
 from .job_page import job_page, read_at
 from .log_panel import LogPanel
@@ -19,16 +19,16 @@ from .rendering import OOB, fragment, nothing_new
 
 def list_live() -> Response | BaseResponse:
     """Cells of the rows that were active, and how many jobs are new."""
-    status = query.status()
+    shown = narrowed.read()
     if "HX-Request" not in request.headers:
-        return redirect(url_for(".index", status=None if status is None else str(status)), 303)
+        return redirect(shown.url(), 303)
     who = viewer()
     who.demand("view_list")
-    shown = query.uuids("a", most=job_list.PAGE_SIZE)
+    active = query.uuids("a", most=job_list.PAGE_SIZE)
     newest, seen = query.number("n"), query.tag("v")
-    found = who.runtime.jobs.get_many(shown) if shown else {}
-    jobs = [job for uuid in shown if (job := found.get(uuid)) and who.sees(job)]
-    news = job_list.news(who.runtime, job_list.narrow(who.scope, status), newest)
+    found = who.runtime.jobs.get_many(active) if active else {}
+    jobs = [job for uuid in active if (job := found.get(uuid)) and who.sees(job)]
+    news = job_list.news(who.runtime, shown.job_filter(who.scope), newest)
     if job_list.tag(jobs, news) == seen:
         return nothing_new()
     now = datetime.now(UTC)
@@ -38,8 +38,8 @@ def list_live() -> Response | BaseResponse:
         oob=OOB,
         rows=job_list.rows(who.runtime, jobs, now),
         news=news,
-        newest_url=url_for(".index", status=None if status is None else str(status)),
-        poll=polling.list_poll(who.runtime, jobs, status, newest, news=news),
+        newest_url=shown.url(),
+        poll=polling.list_poll(who.runtime, jobs, shown, newest, news=news),
     )
 
 

@@ -9,6 +9,7 @@ from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, OwnedJob
 
 from .format import Clock, running_for, short_time, thousands, visible
+from .usual import expected_end, usually_takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,13 @@ class Fact:
     code: bool = False
 
 
-def facts(owned: OwnedJob, attempt: Attempt | None, now: datetime, zone: tzinfo) -> list[Fact]:
+def facts(
+    owned: OwnedJob,
+    attempt: Attempt | None,
+    now: datetime,
+    zone: tzinfo,
+    usual: float | None = None,
+) -> list[Fact]:
     """The facts, in the order in which they matter."""
     job = owned.job
     told = [
@@ -34,6 +41,8 @@ def facts(owned: OwnedJob, attempt: Attempt | None, now: datetime, zone: tzinfo)
         Fact(label="Attempt", text=str(job.attempt)),
         _wait(owned, now),
         _run(owned, now),
+        Fact(label="Usually takes", text=usually_takes(usual)),
+        Fact(label="Expected end", text=expected_end(job, usual, now, zone)),
         Fact(label="Warnings", text=_count(job.warning_count)),
         Fact(label="Errors", text=_count(job.error_count)),
         Fact(label="Worker", text=_worker(attempt)),

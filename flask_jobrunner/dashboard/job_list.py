@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 
 from flask import url_for
@@ -16,8 +16,9 @@ from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.repositories.listing import COUNT_CAP, JobFilter
 from flask_jobrunner.runtime import Runtime
 
-from . import notices
+from . import notices, preferences
 from .format import Clock, ago, running_for, short_time, thousands, visible
+from .narrowed import Narrowed
 from .progress import ProgressView, progress_values, progress_view
 
 PAGE_SIZE = 50
@@ -50,22 +51,19 @@ class Row:
     clock: Clock
     progress: ProgressView | None
     remark: str
+    warned: str
+    """How many warnings and errors its log has; empty for none."""
 
 
-def narrow(scope: str | None, status: JobStatus | None) -> JobFilter:
-    """The filter of one view of the list; `scope` always counts."""
-    return JobFilter(status=None if status is None else [status], owner=scope)
-
-
-def filter_links(counts: dict[str, int], current: JobStatus | None) -> list[FilterLink]:
+def filter_links(counts: dict[str, int], shown: Narrowed) -> list[FilterLink]:
     """All states as links, each with its count."""
     everything = sum(counts.values())
     capped = any(count > COUNT_CAP for count in counts.values())
     links = [
         FilterLink(
             word="All",
-            url=url_for(".index"),
-            current=current is None,
+            url=shown.within(None).url(),
+            current=not shown.status,
             count=everything,
             shown=_capped(everything, capped=capped),
         )
@@ -75,8 +73,8 @@ def filter_links(counts: dict[str, int], current: JobStatus | None) -> list[Filt
         links.append(
             FilterLink(
                 word=words.STATUS_WORDS[status],
-                url=url_for(".index", status=str(status)),
-                current=current == status,
+                url=shown.within(status).url(),
+                current=str(status) in shown.status,
                 count=count,
                 shown=_capped(count, capped=count > COUNT_CAP),
             )
@@ -86,10 +84,11 @@ def filter_links(counts: dict[str, int], current: JobStatus | None) -> list[Filt
 
 def rows(runtime: Runtime, jobs: Sequence[Job], now: datetime) -> list[Row]:
     """The table's rows."""
-    return [_row(runtime, job, now) for job in jobs]
+    zone = preferences.zone(runtime)
+    return [_row(job, now, zone) for job in jobs]
 
 
-def _row(runtime: Runtime, job: Job, now: datetime) -> Row:
+def _row(job: Job, now: datetime, zone: tzinfo) -> Row:
     by = job.actor or job.owner
     return Row(
         key=job.uuid[-12:],
@@ -98,10 +97,11 @@ def _row(runtime: Runtime, job: Job, now: datetime) -> Row:
         by=by,
         for_owner=job.owner if job.owner != by else None,
         ago=ago(job.queued_at, now),
-        queued=short_time(job.queued_at, runtime.config.timezone, now),
+        queued=short_time(job.queued_at, zone, now),
         clock=_clock(job, now),
         progress=progress_view(job, now) if job.is_active else None,
         remark=_remark(job, now),
+        warned=warned(job),
     )
 
 
@@ -132,6 +132,13 @@ def _remark(job: Job, now: datetime) -> str:
     return visible(message or words.REASON_WORDS.get(job.error_reason_code or "", ""))[:160]
 
 
+def warned(job: Job) -> str:
+    """`3 warnings, 1 error`; empty where the log has none."""
+    counts = ((job.warning_count, "warning"), (job.error_count, "error"))
+    told = [f"{thousands(n)} {word}{'' if n == 1 else 's'}" for n, word in counts if n > 0]
+    return ", ".join(told)
+
+
 def news(runtime: Runtime, wanted: JobFilter, newest: int | None) -> str:
     """How many jobs came since the newest one that the page shows; empty for none."""
     if newest is None:
@@ -148,7 +155,7 @@ def tag(jobs: Sequence[Job], news_text: str) -> str:
     """A digest of what a poll of the list could change."""
     told: list[Any] = [news_text]
     for job in jobs:
-        told += [job.uuid, job.status, job.attempt, *progress_values(job)]
+        told += [job.uuid, job.status, job.attempt, warned(job), *progress_values(job)]
     return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 

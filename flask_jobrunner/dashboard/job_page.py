@@ -13,7 +13,7 @@ from flask_jobrunner.model.records import Attempt, Job, OwnedJob
 from flask_jobrunner.protocol.encoding import decode_json
 from flask_jobrunner.protocol.redact import mask_text
 
-from . import deeds, job_facts, notices, timeline
+from . import deeds, job_facts, notices, preferences, timeline
 from .access import Viewer
 from .deeds import Action
 from .format import Value, epoch_ms, json_value, running_for, visible
@@ -24,6 +24,7 @@ from .polling import Poll
 from .progress import ProgressView, progress_view
 from .timeline import AttemptView, Entry
 from .untaken import untaken
+from .usual import usual_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,13 @@ def job_page(
         poll=poll,
         actions=actions,
         read_only=not actions and deeds.possible(runtime, owned) != [],
-        facts=job_facts.facts(owned, current, now, runtime.config.timezone),
+        facts=job_facts.facts(
+            owned,
+            current,
+            now,
+            preferences.zone(runtime),
+            usual_seconds(runtime, job, viewer.scope),
+        ),
         timeline=timeline.entries(events),
         attempts=timeline.attempt_views(attempts, events, job, now, keys),
         payload=_payload(job, keys, shown=visible_values),

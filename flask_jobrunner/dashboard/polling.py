@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from flask import url_for
 
 from flask_jobrunner.model.records import Job, OwnedJob
-from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.runtime import Runtime
 
-from . import deeds, job_list
+from . import deeds, job_list, preferences
+from .narrowed import Narrowed
 from .progress import progress_tag
 from .untaken import untaken
 
@@ -35,7 +35,7 @@ class Poll:
 def job_poll(runtime: Runtime, owned: OwnedJob, cursor: int, *, quiet: float) -> Poll:
     """The next poll of a job's page that was `quiet` (no line, no change) for so many seconds."""
     now = owned.now / 1_000_000
-    seconds = shown(job_seconds(owned.job, now, quiet), runtime.config.poll_min)
+    seconds = shown(job_seconds(owned.job, now, quiet), preferences.poll_floor(runtime))
     url = url_for(
         ".job_live",
         uuid=owned.job.uuid,
@@ -79,13 +79,13 @@ def job_seconds(job: Job, now: float, quiet: float) -> float:
 def supervisors_poll(runtime: Runtime, tag: str) -> Poll:
     """The next poll of the supervisors' page."""
     url = url_for(".supervisors_live", v=tag)
-    return Poll(url=url, seconds=shown(LIST_SECONDS, runtime.config.poll_min))
+    return Poll(url=url, seconds=shown(LIST_SECONDS, preferences.poll_floor(runtime)))
 
 
 def list_poll(
     runtime: Runtime,
     jobs: Sequence[Job],
-    status: JobStatus | None,
+    narrowed: Narrowed,
     newest: int | None,
     *,
     news: str,
@@ -94,12 +94,12 @@ def list_poll(
     active = [job for job in jobs if job.is_active]
     url = url_for(
         ".list_live",
-        status=None if status is None else str(status),
+        **narrowed.parameters(),
         n=newest,
         a=",".join(job.uuid for job in active) or None,
         v=job_list.tag(active, news),
     )
-    return Poll(url=url, seconds=shown(LIST_SECONDS, runtime.config.poll_min))
+    return Poll(url=url, seconds=shown(LIST_SECONDS, preferences.poll_floor(runtime)))
 
 
 def shown(seconds: float, floor: float) -> str:

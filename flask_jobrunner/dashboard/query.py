@@ -9,9 +9,11 @@ from flask import abort, request
 from werkzeug.datastructures import MultiDict
 
 from flask_jobrunner.model.statuses import JobStatus
+from flask_jobrunner.protocol.encoding import clean_text
 
 SEQ_MAX = 2**63 - 1
 CURSOR_LENGTH = 200
+TEXT_LENGTH = 255
 _INTEGER = re.compile(r"[0-9]{1,19}")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TAG = re.compile(r"[0-9a-f]{0,16}")
@@ -27,14 +29,17 @@ def number(name: str, *, low: int = 0, high: int = SEQ_MAX) -> int | None:
     return min(max(int(text), low), high)
 
 
-def status() -> JobStatus | None:
-    """The status to list; None for all."""
-    text = _arguments().get("status")
-    if not text:
-        return None
-    if text not in set(JobStatus):
+def statuses() -> list[JobStatus]:
+    """The statuses to list, each once; none for all."""
+    found = [text for text in dict.fromkeys(_arguments().getlist("status")) if text]
+    if not set(JobStatus).issuperset(found):
         refuse("status", "one of " + ", ".join(JobStatus))
-    return JobStatus(text)
+    return [JobStatus(text) for text in found]
+
+
+def text(name: str) -> str:
+    """Some words to look for, without space around them; empty when they are absent."""
+    return clean_text(_arguments().get(name, "")).strip()[:TEXT_LENGTH]
 
 
 def cursor(name: str) -> str | None:

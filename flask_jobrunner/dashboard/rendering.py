@@ -20,7 +20,7 @@ from markupsafe import Markup
 from flask_jobrunner.model.words import STATUS_WORDS
 from flask_jobrunner.runtime import current_runtime, package_version
 
-from . import access
+from . import access, preferences
 from . import format as formatting
 
 TEMPLATES = "jobrunner_templates"
@@ -44,9 +44,12 @@ STATIC = Path(__file__).parent.parent / "static"
 def page(template: str, status: int = 200, **context: Any) -> Response:
     """A whole page."""
     # A page about an error asks the host nothing: its answer may be what went wrong.
-    seen = status < 400 and access.viewer().may("view_supervisors")
-    url = url_for(".supervisors") if seen else ""
-    return make_response(render(template, supervisors_url=url, **context), status)
+    who = access.viewer() if status < 400 else None
+    links = {
+        "supervisors_url": who and who.may("view_supervisors") and url_for(".supervisors"),
+        "prefs_url": who and who.may("view_list") and url_for(".prefs"),
+    }
+    return make_response(render(template, **links, **context), status)
 
 
 def fragment(template: str, **context: Any) -> Response:
@@ -71,7 +74,7 @@ def render(template: str, **context: Any) -> str:
     if environment is None:
         environment = app.extensions[TEMPLATES] = make_environment(app)
     now = context.pop("now", None) or datetime.now(UTC)
-    zone = runtime.config.timezone
+    zone = preferences.zone(runtime)
     values = {
         "asset": asset,
         "authorize_example": access.AUTHORIZE_EXAMPLE,
@@ -81,6 +84,7 @@ def render(template: str, **context: Any) -> str:
         "htmx_config": HTMX_CONFIG,
         "now": now,
         "oob": Markup(""),
+        "preferences": preferences.current(),
         "open_for_development": access.open_for_development(),
         "version": package_version(),
         "zone": now.astimezone(zone).tzname(),

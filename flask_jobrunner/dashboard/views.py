@@ -10,16 +10,16 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from flask_jobrunner.model.errors import InvalidPayload
 from flask_jobrunner.model.records import Page
-from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.repositories.listing import JobFilter
 from flask_jobrunner.runtime import Runtime
 
-from . import bulk, job_list, log_panel, polling, query, supervisor_page
+from . import bulk, job_list, log_panel, narrowed, polling, query, supervisor_page
 from .access import viewer
 from .did import what_was_done
 from .empty import snippet
 from .job_page import job_page, read_at
 from .log_panel import LogPanel
+from .narrowed import Narrowed
 from .rendering import page
 
 
@@ -27,25 +27,29 @@ def index() -> Response:
     """The list, newest first."""
     who = viewer()
     who.demand("view_list")
-    status, cursor = query.status(), query.cursor("cursor")
-    wanted = job_list.narrow(who.scope, status)
+    shown, cursor = narrowed.read(), query.cursor("cursor")
+    above, newest_only = narrowed.bound(who.runtime, shown, who.scope)
+    wanted = shown.job_filter(who.scope, above)
     found = find_page(who.runtime, wanted, cursor)
-    counts = who.runtime.listing.counts(job_list.narrow(who.scope, None))
+    counts = who.runtime.listing.counts(wanted)
     now = datetime.now(UTC)
     newest = job_list.newest_id(found, first_page=found.previous_cursor is None)
     return page(
         "list.html",
         now=now,
         rows=job_list.rows(who.runtime, found.jobs, now),
-        filters=job_list.filter_links(counts, status),
-        filtered=status is not None and any(counts.values()),
+        filters=job_list.filter_links(counts, shown),
+        shown=shown,
+        any_elsewhere=any(counts.values()),
+        newest_only=newest_only,
+        types=list(who.runtime.handlers) if who.scope is None else [],
         page_size=job_list.PAGE_SIZE,
-        bulk=bulk.links(who, status, found.jobs),
+        bulk=bulk.links(who, shown, found.jobs),
         news="",
-        newest_url=url_for(".index", status=None if status is None else str(status)),
-        newer_url=_page_url(status, found.previous_cursor),
-        older_url=_page_url(status, found.next_cursor),
-        poll=polling.list_poll(who.runtime, found.jobs, status, newest, news=""),
+        newest_url=shown.url(),
+        newer_url=_page_url(shown, found.previous_cursor),
+        older_url=_page_url(shown, found.next_cursor),
+        poll=polling.list_poll(who.runtime, found.jobs, shown, newest, news=""),
         snippet=snippet(who.runtime, current_app.name),
     )
 
@@ -107,7 +111,5 @@ def find_page(runtime: Runtime, wanted: JobFilter, cursor: str | None) -> Page:
         query.refuse("cursor", "a cursor of a page")
 
 
-def _page_url(status: JobStatus | None, cursor: str | None) -> str | None:
-    if cursor is None:
-        return None
-    return url_for(".index", status=None if status is None else str(status), cursor=cursor)
+def _page_url(shown: Narrowed, cursor: str | None) -> str | None:
+    return None if cursor is None else shown.url(cursor=cursor)

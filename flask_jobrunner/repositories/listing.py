@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select, union_all
@@ -13,25 +13,20 @@ from flask_jobrunner.model.records import Job, OwnedJob, Page
 from flask_jobrunner.model.statuses import OWNED, JobStatus
 
 from .database import Database
-from .new_row import hash_lock_key
+from .narrowing import (
+    JobFilter,
+    begins_with_id,
+    by_status,
+    conditions,
+    contains,
+    reads_by_status,
+)
 from .rows import select_jobs, span, to_job, to_owned
 
 PAGE_MAX = 200
 COUNT_CAP = 1000
 
-
-@dataclass(frozen=True, kw_only=True)
-class JobFilter:
-    """What a page is narrowed to; None narrows nothing."""
-
-    status: Sequence[str] | None = None
-    job_type: str | None = None
-    owner: str | None = None
-    reference: str | None = None
-    actor: str | None = None
-    lock_key: str | None = None
-    finished_within: float | None = None
-    """Seconds since its end, at most."""
+__all__ = ["COUNT_CAP", "PAGE_MAX", "JobFilter", "ListingRepository", "read_cursor"]
 
 
 class ListingRepository:
@@ -44,12 +39,18 @@ class ListingRepository:
         """A page of jobs. `cursor` is a page's `next_cursor` or `previous_cursor`."""
         jobs, limit = self._database.tables.jobs, max(1, min(limit, PAGE_MAX))
         towards_newer, place = read_cursor(cursor)
-        statement = select_jobs(self._database).where(*self._where(narrow))
-        if towards_newer:
-            statement = statement.where(jobs.c.id > place).order_by(jobs.c.id.asc())
+        where = self._where(narrow)
+        if place is not None:
+            where.append(jobs.c.id > place if towards_newer else jobs.c.id < place)
+        statement = select_jobs(self._database)
+        if reads_by_status(narrow):
+            picked = by_status(
+                self._database, narrow.status, where, limit + 1, upwards=towards_newer
+            )
+            statement = statement.join(picked, jobs.c.id == picked.c.id)
         else:
-            statement = statement.order_by(jobs.c.id.desc())
-            statement = statement if place is None else statement.where(jobs.c.id < place)
+            statement = statement.where(*where, *self._status(narrow))
+        statement = statement.order_by(jobs.c.id.asc() if towards_newer else jobs.c.id.desc())
         rows = list(self._database.rows(statement.limit(limit + 1)))
         more, rows = len(rows) > limit, rows[:limit]
         found = [to_job(row) for row in (reversed(rows) if towards_newer else rows)]
@@ -62,15 +63,29 @@ class ListingRepository:
         )
 
     def counts(self, narrow: JobFilter, cap: int = COUNT_CAP) -> dict[str, int]:
-        """Jobs by status, each counted up to `cap` + 1: more than `cap` means "more than that"."""
-        parts = [self._count(status, narrow, cap) for status in JobStatus]
+        """Jobs by status, each counted up to `cap` + 1: more than `cap` means "more than that".
+
+        What `narrow` says of the status is left aside.
+        """
+        where = self._where(narrow)
+        parts = [self._count(status, where, cap) for status in JobStatus]
         rows = self._database.read(lambda connection: connection.execute(union_all(*parts)).all())
         return {str(status): int(number) for status, number in rows}
 
-    def _count(self, status: str, narrow: JobFilter, cap: int) -> Select[*tuple[Any, ...]]:
+    def floor(self, newest: int) -> int:
+        """The id above which the newest jobs are, at most so many; 0 where that is all of them."""
         jobs = self._database.tables.jobs
-        where = [*self._where(narrow), jobs.c.status == str(status)]
-        some = select(jobs.c.id).where(*where).limit(cap + 1).subquery()
+        ends = select(func.max(jobs.c.id).label("last"), func.min(jobs.c.id).label("first"))
+        row = self._database.rows(ends)[0]
+        floor = (row["last"] or 0) - newest
+        return floor if row["last"] and floor >= row["first"] else 0
+
+    def _count(
+        self, status: str, where: Sequence[ColumnElement[bool]], cap: int
+    ) -> Select[*tuple[Any, ...]]:
+        jobs = self._database.tables.jobs
+        wanted = [*where, jobs.c.status == str(status)]
+        some = select(jobs.c.id).where(*wanted).limit(cap + 1).subquery()
         return select(literal(str(status)).label("status"), func.count().label("n")).select_from(
             some
         )
@@ -126,20 +141,28 @@ class ListingRepository:
         return [to_owned(row) for row in rows]
 
     def _where(self, narrow: JobFilter) -> list[ColumnElement[bool]]:
+        """Everything but the status."""
+        if narrow.text is None:
+            return conditions(self._database, narrow)
         jobs = self._database.tables.jobs
-        where = [
-            jobs.c[name] == value
-            for name in ("job_type", "owner", "reference", "actor")
-            if (value := getattr(narrow, name)) is not None
-        ]
-        if narrow.lock_key is not None:
-            # The hash is exact everywhere; it is there only while the lock is held.
-            where.append(jobs.c.active_lock_key == hash_lock_key(narrow.lock_key))
-        if narrow.finished_within is not None:
-            where.append(jobs.c.finished_at > self._database.now() - span(narrow.finished_within))
-        if narrow.status is not None:
-            where.append(jobs.c.status.in_([str(status) for status in narrow.status]))
-        return where
+        ids = self._ids(narrow, narrow.text)
+        if ids:
+            return [jobs.c.id.in_(ids)]
+        return [*conditions(self._database, narrow), contains(self._database, narrow.text)]
+
+    def _ids(self, narrow: JobFilter, text: str) -> list[int]:
+        """Jobs whose uuid begins with the text, however old they are."""
+        like = begins_with_id(self._database, text)
+        if like is None:
+            return []
+        jobs, everywhere = self._database.tables.jobs, replace(narrow, above=0)
+        statement = select(jobs.c.id).where(*like, *conditions(self._database, everywhere))
+        return [row["id"] for row in self._database.rows(statement.limit(PAGE_MAX))]
+
+    def _status(self, narrow: JobFilter) -> list[ColumnElement[bool]]:
+        if narrow.status is None:
+            return []
+        return [self._database.tables.jobs.c.status.in_([str(status) for status in narrow.status])]
 
 
 def read_cursor(cursor: str | None) -> tuple[bool, int | None]:

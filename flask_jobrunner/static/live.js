@@ -17,7 +17,8 @@
   const poller = () => document.querySelector("#jr-poll[hx-get]");
   const clock = { offset: Number(root.dataset.now) - Date.now() };
 
-  let paused = sessionStorage.getItem("jr-paused") === "1";
+  const kept = sessionStorage.getItem("jr-paused");
+  let paused = kept ? kept === "1" : "paused" in root.dataset;
   let ended = false;
   let failures = 0;
   let notBefore = 0;

@@ -85,7 +85,8 @@
     };
     wrapButton.hidden = false;
     wrapButton.addEventListener("click", () => setWrap(log.dataset.wrap === "off"));
-    setWrap(localStorage.getItem("jr-wrap") !== "0");
+    const kept = localStorage.getItem("jr-wrap");
+    setWrap(kept ? kept === "1" : document.documentElement.dataset.wrap !== "off");
   }
 
   const textOf = (element) =>

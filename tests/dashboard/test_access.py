@@ -28,6 +28,10 @@ def routes_of(uuid: str) -> list[tuple[str, str]]:
         ("GET", "/jobs/_list"),
         ("GET", "/jobs/supervisors"),
         ("GET", "/jobs/_supervisors"),
+        ("GET", "/jobs/types"),
+        ("GET", "/jobs/types/reports.build"),
+        ("GET", "/jobs/prefs"),
+        ("POST", "/jobs/prefs"),
         ("GET", f"/jobs/{uuid}"),
         ("GET", f"/jobs/{uuid}/_live"),
         ("GET", f"/jobs/{uuid}/log"),
@@ -61,7 +65,10 @@ def test_the_list_above_names_every_route(host: Host) -> None:
         if method in ("GET", "POST")
     }
 
-    assert rules == {(m, p.replace("UUID", "<uuid:uuid>")) for m, p in routes_of("UUID")}
+    assert rules == {
+        (m, p.replace("UUID", "<uuid:uuid>").replace("reports.build", "<job_type>"))
+        for m, p in routes_of("UUID")
+    }
 
 
 def test_without_an_authorize_hook_everything_but_static_is_closed(make_host: MakeHost) -> None:
@@ -157,6 +164,9 @@ NEEDED = {
     "/jobs/_list": "view_list",
     "/jobs/supervisors": "view_supervisors",
     "/jobs/_supervisors": "view_supervisors",
+    "/jobs/types": "view_list",
+    "/jobs/types/reports.build": "view_list",
+    "/jobs/prefs": "view_list",
     "": "view_job",
     "/_live": "view_job",
     "/log": "view_log",

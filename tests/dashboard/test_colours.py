@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import re
 from pathlib import Path
@@ -93,9 +94,17 @@ def test_parts_stand_out_from_what_is_beside_them(theme: str) -> None:
     assert {pair: ratio for pair, ratio in weak.items() if ratio < 3.0} == {}
 
 
+def test_whoever_wants_it_dark_gets_the_same_colours() -> None:
+    css = (STATIC / "dark.css").read_text(encoding="utf-8")
+    dark = (STATIC / "tokens.css").read_text(encoding="utf-8").partition("@media")[2]
+
+    assert tokens(css) == tokens(dark)
+    assert len(tokens(css)) > 40
+
+
 def test_every_colour_is_a_token() -> None:
     for sheet in STATIC.glob("*.css"):
-        if sheet.name != "tokens.css":
+        if sheet.name not in ("tokens.css", "dark.css"):
             css = sheet.read_text(encoding="utf-8")
             assert re.findall(r"#[0-9a-fA-F]{3,8}\b", css) == [], sheet.name
             used = set(re.findall(r"var\(--jr-([\w-]+)\)", css))
@@ -111,17 +120,30 @@ def test_every_rule_is_below_our_own_class() -> None:
                 assert selector.strip().startswith(".jr"), (sheet.name, selector)
 
 
-def size(pattern: str) -> tuple[int, int]:
-    """(bytes, bytes packed) of the files of a kind that are ours."""
-    files = [file for file in sorted(STATIC.glob(pattern)) if ".min." not in file.name]
+def sheets_of_pages() -> dict[str, list[Path]]:
+    """The stylesheets that each page loads, with the one for those who want it dark."""
+    found = {}
+    for template in (STATIC.parent / "templates" / "flask_jobrunner").glob("[!_]*.html"):
+        own = re.search(r"set sheets = (\(.*?\))", template.read_text(encoding="utf-8"))
+        if own:
+            names = ("tokens.css", "frame.css", "dark.css", *ast.literal_eval(own[1]))
+            found[template.name] = [STATIC / name for name in names]
+    return found
+
+
+def weight(files: list[Path]) -> tuple[int, int]:
+    """(bytes, bytes packed)."""
     text = b"".join(file.read_bytes() for file in files)
     return len(text), len(gzip.compress(text, 9))
 
 
 def test_styles_and_scripts_keep_to_their_weight() -> None:
-    styles, scripts = size("*.css"), size("*.js")
+    scripts = weight([file for file in STATIC.glob("*.js") if ".min." not in file.name])
 
-    assert styles[0] <= 26_000
-    assert styles[1] <= 6_144
+    assert len(sheets_of_pages()) >= 8
+    for page, sheets in sheets_of_pages().items():
+        styles = weight(sheets)
+        assert styles[0] <= 26_000, page
+        assert styles[1] <= 6_144, page
     assert scripts[0] <= 12_000
     assert scripts[1] <= 4_500

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from flask.cli import ScriptInfo
 
 from flask_jobrunner.cli import jobs
+from flask_jobrunner.dashboard.narrowed import Narrowed
 from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.model.words import STATUS_WORDS
 from tests.dashboard.hosts import Host, MakeHost
@@ -86,7 +87,7 @@ def test_counts_are_capped_and_say_so(host: Host, monkeypatch: pytest.MonkeyPatc
 
     assert job_list.filter_links.__module__
     with host.app.test_request_context("/jobs/"):
-        links = job_list.filter_links({"succeeded": 1001, "failed": 1000}, None)
+        links = job_list.filter_links({"succeeded": 1001, "failed": 1000}, Narrowed())
 
     shown = {link.word: link.shown for link in links}
     assert shown["Succeeded"] == "1,000+"

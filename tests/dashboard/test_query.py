@@ -41,8 +41,9 @@ NASTY = [
     "RUNNING",
     "\u202e",
 ]
-LIST = ["status", "cursor"]
-POLL_LIST = ["status", "n", "a", "v"]
+SEARCH = ["q", "type", "owner", "reference", "lock", "error"]
+LIST = ["status", "cursor", *SEARCH]
+POLL_LIST = ["status", "n", "a", "v", *SEARCH]
 POLL_JOB = ["c", "v", "p", "i", "q"]
 LOG = ["line", "before"]
 

@@ -32,6 +32,7 @@ from flask_jobrunner.repositories.attempts import AttemptRepository
 from flask_jobrunner.repositories.database import Database, own_engine
 from flask_jobrunner.repositories.dispatch import DispatchRepository
 from flask_jobrunner.repositories.endings import EndingRepository
+from flask_jobrunner.repositories.history import HistoryRepository
 from flask_jobrunner.repositories.jobs import JobRepository
 from flask_jobrunner.repositories.listing import ListingRepository
 from flask_jobrunner.repositories.logs import EventRepository, LogRepository
@@ -133,6 +134,10 @@ class Store:
     @cached_property
     def listing(self) -> ListingRepository:
         return ListingRepository(self.database)
+
+    @cached_property
+    def history(self) -> HistoryRepository:
+        return HistoryRepository(self.database)
 
     @cached_property
     def meta(self) -> MetaRepository:
