@@ -33,7 +33,10 @@ ROUTES = (
     Route(rule="/_supervisors", endpoint="supervisors_live", view="fragments:supervisors_live"),
     Route(rule="/<uuid:uuid>", endpoint="detail", view="views:detail"),
     Route(rule="/<uuid:uuid>/_live", endpoint="job_live", view="fragments:job_live"),
-    Route(rule="/<uuid:uuid>/log", endpoint="log", view="views:log_window"),
+    Route(rule="/<uuid:uuid>/log", endpoint="log", view="log_views:window"),
+    Route(rule="/<uuid:uuid>/log.txt", endpoint="log_text", view="log_views:as_text"),
+    Route(rule="/<uuid:uuid>/log.ndjson", endpoint="log_ndjson", view="log_views:as_ndjson"),
+    Route(rule="/<uuid:uuid>/_lines", endpoint="log_earlier", view="log_views:earlier"),
     Route(
         rule="/<uuid:uuid>/cancel",
         endpoint="cancel",
