@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -139,7 +141,7 @@ def test_a_download_ends_where_the_log_ended_when_it_began(host: Host) -> None:
         had = host.runtime.jobs.owned(uuid)
         assert had is not None
         answer = host.client().get(f"/jobs/{uuid}/log.{kind}", buffered=False)
-        pieces = iter(answer.response)
+        pieces = cast("Iterator[bytes]", iter(answer.response))
         first = next(pieces)
         add_lines(host.runtime, uuid, ["late"])
         whole = first + b"".join(pieces)
