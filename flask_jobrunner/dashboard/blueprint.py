@@ -36,7 +36,10 @@ ROUTES = (
     Route(rule="/prefs", endpoint="prefs", view="preference_views:prefs", methods=("GET", "POST")),
     Route(rule="/<uuid:uuid>", endpoint="detail", view="views:detail"),
     Route(rule="/<uuid:uuid>/_live", endpoint="job_live", view="fragments:job_live"),
-    Route(rule="/<uuid:uuid>/log", endpoint="log", view="views:log_window"),
+    Route(rule="/<uuid:uuid>/log", endpoint="log", view="log_views:window"),
+    Route(rule="/<uuid:uuid>/log.txt", endpoint="log_text", view="log_views:as_text"),
+    Route(rule="/<uuid:uuid>/log.ndjson", endpoint="log_ndjson", view="log_views:as_ndjson"),
+    Route(rule="/<uuid:uuid>/_lines", endpoint="log_earlier", view="log_views:earlier"),
     *(
         Route(rule=rule, endpoint=endpoint, view=view, methods=("GET", "POST"))
         for rule, endpoint, view in (

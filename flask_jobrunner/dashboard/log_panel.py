@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import Any
 
 from flask import url_for
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from flask_jobrunner.model import words
 from flask_jobrunner.model.records import LogLine, OwnedJob
 from flask_jobrunner.protocol.redact import mask_value
 from flask_jobrunner.runtime import Runtime
@@ -24,6 +25,8 @@ POLL_LINES = 500
 POLL_BYTES = 64 * 1024
 LINE_SHOWN = 4000
 """Characters of one line that a tail shows; the log's own page shows it whole."""
+FAR = 5000
+"""Lines that a page may be behind: with more, it goes on at the end and says what it left out."""
 
 _MARKS = {
     "stdout": ("out", ""),
@@ -45,6 +48,33 @@ class LineView:
     css: str
     context: str
     cut: int
+    offset: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineStyle:
+    """How the lines of one log are shown."""
+
+    zone: tzinfo
+    begun: datetime
+    """What offsets are counted from: the start of the newest attempt."""
+    keys: Sequence[str] = ()
+    limit: int | None = LINE_SHOWN
+    text: str = ""
+    """What a search looked for."""
+
+    @classmethod
+    def of(
+        cls, runtime: Runtime, owned: OwnedJob, *, whole: bool = False, text: str = ""
+    ) -> LineStyle:
+        """The style of a job's lines; `whole` ones on the log's own page."""
+        return cls(
+            zone=runtime.config.timezone,
+            begun=owned.job.started_at or owned.job.queued_at,
+            keys=runtime.config.redact_keys,
+            limit=None if whole else LINE_SHOWN,
+            text=text,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,96 +85,105 @@ class LogPanel:
     cursor: int = 0
     """The last line that was shown; polls go on after it."""
     shown: str = ""
+    size: str = ""
     nothing: str = ""
     url: str | None = None
+    left_out: int = 0
+    """Lines right before these that are not shown, as they came faster than a page can show."""
+    errors: bool = False
     tailing: bool = False
     forbidden: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogWindow(LogPanel):
-    """One page of a log for reading without a script."""
-
-    first_url: str | None = None
-    earlier_url: str | None = None
-    later_url: str | None = None
-    last_url: str | None = None
-
-
 def tail(runtime: Runtime, owned: OwnedJob) -> LogPanel:
     """The newest lines, for a page that is opened."""
-    job_id, config = owned.job.id, runtime.config
-    lines = _fitting(list(reversed(runtime.logs.newest(job_id, FIRST_LINES))), FIRST_BYTES)[::-1]
-    return LogPanel(
-        lines=[line_view(line, config.timezone, config.redact_keys) for line in lines],
-        cursor=lines[-1].seq if lines else 0,
-        shown=_count(lines),
-        nothing=nothing_text(owned),
-        url=url_for(".log", uuid=owned.job.uuid),
-        tailing=owned.job.is_active,
-    )
+    lines = _fitting(runtime.logs.newest(owned.job.id, FIRST_LINES)[::-1], FIRST_BYTES)[::-1]
+    return _panel(runtime, owned, lines, shown=count_text(lines), tailing=owned.job.is_active)
 
 
 def following(runtime: Runtime, owned: OwnedJob, cursor: int) -> LogPanel:
     """The lines after `cursor`, for a poll; no query when the row says that there are none."""
-    config = runtime.config
     lines: list[LogLine] = []
+    start = cursor if owned.log_seq - cursor <= FAR else owned.log_seq - POLL_LINES
     if owned.log_seq > cursor:
-        lines = _fitting(runtime.logs.after(owned.job.id, cursor, POLL_LINES), POLL_BYTES)
+        lines = _fitting(runtime.logs.after(owned.job.id, start, POLL_LINES), POLL_BYTES)
     last = lines[-1].seq if lines else cursor
+    shown = f"{thousands(last)} line{'' if last == 1 else 's'}"
+    return _panel(runtime, owned, lines, cursor=last, shown=shown, left_out=start - cursor)
+
+
+def lines_before(runtime: Runtime, owned: OwnedJob, seq: int) -> list[LineView]:
+    """Some lines right before `seq`."""
+    found = runtime.logs.before(owned.job.id, seq, POLL_LINES)
+    style = LineStyle.of(runtime, owned)
+    return [line_view(line, style) for line in _fitting(found[::-1], FIRST_BYTES)[::-1]]
+
+
+def _panel(
+    runtime: Runtime,
+    owned: OwnedJob,
+    lines: Sequence[LogLine],
+    *,
+    shown: str,
+    cursor: int | None = None,
+    tailing: bool = False,
+    left_out: int = 0,
+) -> LogPanel:
+    style = LineStyle.of(runtime, owned)
     return LogPanel(
-        lines=[line_view(line, config.timezone, config.redact_keys) for line in lines],
-        cursor=last,
-        shown=f"{thousands(last)} line{'' if last == 1 else 's'}",
+        lines=[line_view(line, style) for line in lines],
+        cursor=cursor if cursor is not None else lines[-1].seq if lines else 0,
+        shown=shown,
+        size=size_text(owned),
         nothing=nothing_text(owned),
         url=url_for(".log", uuid=owned.job.uuid),
+        left_out=left_out,
+        errors=owned.job.error_count > 0,
+        tailing=tailing,
     )
 
 
-def window(runtime: Runtime, owned: OwnedJob, *, line: int | None, before: int | None) -> LogWindow:
-    """The lines around `line`, those right before `before`, or the newest."""
-    job_id, total, config = owned.job.id, owned.log_seq, runtime.config
-    if line is not None:
-        start = max(0, min(line, total) - FIRST_LINES // 2 - 1)
-        lines = runtime.logs.after(job_id, start, FIRST_LINES)
-    elif before is not None:
-        lines = runtime.logs.before(job_id, before, FIRST_LINES)
-    else:
-        lines = runtime.logs.newest(job_id, FIRST_LINES)
-    first, last = (lines[0].seq, lines[-1].seq) if lines else (0, 0)
-
-    def url(before: int | None = None) -> str:
-        return url_for(".log", uuid=owned.job.uuid, before=before)
-
-    return LogWindow(
-        lines=[
-            line_view(entry, config.timezone, config.redact_keys, limit=None) for entry in lines
-        ],
-        cursor=last,
-        shown=_count(lines, total),
-        nothing=nothing_text(owned) if total == 0 else "There are no lines here.",
-        first_url=url(before=FIRST_LINES + 1) if first > 1 else None,
-        earlier_url=url(before=first) if first > 1 else None,
-        later_url=url(before=last + FIRST_LINES + 1) if last < total else None,
-        last_url=url() if last < total else None,
-    )
-
-
-def line_view(
-    line: LogLine, zone: tzinfo, keys: Sequence[str], limit: int | None = LINE_SHOWN
-) -> LineView:
+def line_view(line: LogLine, style: LineStyle) -> LineView:
     """How a line looks: its mark says stream or level in a word, colour only repeats it."""
-    text, cut = coloured(line.message, limit)
+    text, cut = coloured(line.message, style.limit)
     mark, css = _MARKS.get(line.level) or _MARKS.get(line.stream) or ("", "")
     return LineView(
         seq=line.seq,
-        clock=line.created_at.astimezone(zone).strftime("%H:%M:%S"),
-        text=text,
+        clock=line.created_at.astimezone(style.zone).strftime("%H:%M:%S"),
+        text=highlighted(text, style.text) if style.text else text,
         mark=mark,
         css=css,
-        context=_context(line.context, keys),
+        context=_context(line.context, style.keys),
         cut=cut,
+        offset=offset_text((line.created_at - style.begun).total_seconds()),
     )
+
+
+def highlighted(text: Markup, sought: str) -> Markup:
+    """`text` with what was looked for marked, where no colour divides it."""
+    shown, wanted = text.unescape(), sought.lower()
+    lowered = shown.lower()
+    if "<span" in text or len(lowered) != len(shown):
+        return text
+    parts, place = list[Markup](), 0
+    while (found := lowered.find(wanted, place)) >= 0:
+        end = found + len(wanted)
+        parts += [escape(shown[place:found]), Markup("<mark>{}</mark>").format(shown[found:end])]
+        place = end
+    return Markup("").join([*parts, escape(shown[place:])])
+
+
+def offset_text(seconds: float) -> str:
+    """1:02:03 since the start; a line of an earlier attempt lies before it."""
+    minutes, rest = divmod(int(abs(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    sign = "-" if seconds <= -1 else ""
+    return f"{sign}{hours}:{minutes:02}:{rest:02}" if hours else f"{sign}{minutes}:{rest:02}"
+
+
+def size_text(owned: OwnedJob) -> str:
+    """How much a download of the whole log is."""
+    return words.size(owned.log_bytes) if owned.log_bytes else ""
 
 
 def nothing_text(owned: OwnedJob) -> str:
@@ -167,7 +206,8 @@ def _fitting(lines: Iterable[LogLine], size: int) -> list[LogLine]:
     return kept
 
 
-def _count(lines: Sequence[LogLine], total: int | None = None) -> str:
+def count_text(lines: Sequence[LogLine], total: int | None = None) -> str:
+    """Which lines these are, and of how many."""
     if not lines:
         return ""
     first, last = lines[0].seq, lines[-1].seq

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import NoReturn
 
 from flask import abort, request
@@ -50,6 +51,19 @@ def cursor(name: str) -> str | None:
     if len(text) > CURSOR_LENGTH or not (text.isascii() and text.isprintable()):
         refuse(name, "a cursor of a page")
     return text
+
+
+def text(name: str, *, most: int) -> str:
+    """What was typed into a field, cut; without what no line can hold."""
+    return _arguments().get(name, "").replace("\0", "").strip()[:most]
+
+
+def choice(name: str, options: Container[str]) -> str:
+    """One of a few words; empty when it is absent."""
+    chosen = _arguments().get(name, "")
+    if chosen and chosen not in options:
+        refuse(name, "one of those that the form offers")
+    return chosen
 
 
 def tag(name: str) -> str:

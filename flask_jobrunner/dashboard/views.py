@@ -76,20 +76,6 @@ def detail(uuid: UUID) -> Response | BaseResponse:
     )
 
 
-def log_window(uuid: UUID) -> Response:
-    """A part of the log, for reading, linking and paging without a script."""
-    who = viewer()
-    owned = who.find(str(uuid))
-    who.demand("view_log", owned)
-    line, before = query.number("line", low=1), query.number("before", low=1)
-    return page(
-        "log.html",
-        now=read_at(owned),
-        job=owned.job,
-        log=log_panel.window(who.runtime, owned, line=line, before=before),
-    )
-
-
 def supervisors() -> Response:
     """Who runs what waits in the queue."""
     who = viewer()

@@ -122,6 +122,7 @@ class OwnedJob:
     cancel_requested_at: int | None = None
     unstarted_deaths: int = 0
     """How often its process died between building the application and the start marker."""
+    log_bytes: int = 0
 
     @property
     def started(self) -> bool:

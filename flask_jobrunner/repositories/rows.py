@@ -153,6 +153,7 @@ def to_owned(row: RowMapping) -> OwnedJob:
         dispatch_until=row["dispatch_until"],
         cancel_requested_at=row["cancel_requested_at"],
         unstarted_deaths=row["unstarted_deaths"],
+        log_bytes=row["log_bytes"],
     )
 
 

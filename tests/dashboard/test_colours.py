@@ -145,5 +145,6 @@ def test_styles_and_scripts_keep_to_their_weight() -> None:
         styles = weight(sheets)
         assert styles[0] <= 26_000, page
         assert styles[1] <= 6_144, page
-    assert scripts[0] <= 12_000
-    assert scripts[1] <= 4_500
+    # More than a log that only grows: earlier lines, ranges, times, announcements.
+    assert scripts[0] <= 18_000
+    assert scripts[1] <= 6_144

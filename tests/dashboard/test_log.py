@@ -111,7 +111,8 @@ def test_an_ordinary_line_has_no_mark(host: Host) -> None:
     uuid = add_job(host.runtime, "running")
     add_lines(host.runtime, uuid, ["m"])
 
-    assert re.search(r"<i>[\d:]{8}</i><span>m</span></p>", host.get(f"/{uuid}").text)
+    body = host.get(f"/{uuid}").text
+    assert re.search(r'<i data-o="[\d:]+">[\d:]{8}</i><span>m</span></p>', body)
 
 
 def test_context_stands_behind_its_line(host: Host) -> None:
