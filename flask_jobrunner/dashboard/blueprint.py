@@ -34,6 +34,7 @@ ROUTES = (
     Route(rule="/<uuid:uuid>", endpoint="detail", view="views:detail"),
     Route(rule="/<uuid:uuid>/_live", endpoint="job_live", view="fragments:job_live"),
     Route(rule="/<uuid:uuid>/log", endpoint="log", view="views:log_window"),
+    Route(rule="/<uuid:uuid>/artifacts/<name>", endpoint="artifact", view="download:artifact"),
     Route(
         rule="/<uuid:uuid>/cancel",
         endpoint="cancel",
@@ -66,7 +67,7 @@ def make_blueprint(name: str = NAME) -> Blueprint:
     blueprint.before_request(_guard)
     blueprint.after_request(_finish)
     # By code: a handler for all of them would come after the host's own handler of one.
-    for code in (400, 403, 404, 405, 409, 413, 422, 503):
+    for code in (400, 403, 404, 405, 409, 410, 413, 416, 422, 503):
         blueprint.register_error_handler(code, _lazily("problems:http_problem"))
     blueprint.register_error_handler(LockBusy, _lazily("problems:database_problem"))
     blueprint.register_error_handler(DatabaseAway, _lazily("problems:database_problem"))

@@ -37,6 +37,14 @@ def status() -> JobStatus | None:
     return JobStatus(text)
 
 
+def word(name: str, words: tuple[str, ...]) -> str | None:
+    """One of some words; None when it is absent."""
+    text = _arguments().get(name)
+    if text is not None and text not in words:
+        refuse(name, " or ".join(words))
+    return text
+
+
 def cursor(name: str) -> str | None:
     """A page's cursor as a listing gave it out; what it holds is checked where it is read."""
     text = _arguments().get(name)

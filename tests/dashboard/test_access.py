@@ -31,6 +31,7 @@ def routes_of(uuid: str) -> list[tuple[str, str]]:
         ("GET", f"/jobs/{uuid}"),
         ("GET", f"/jobs/{uuid}/_live"),
         ("GET", f"/jobs/{uuid}/log"),
+        ("GET", f"/jobs/{uuid}/artifacts/<name>"),
         ("GET", f"/jobs/{uuid}/cancel"),
         ("POST", f"/jobs/{uuid}/cancel"),
         ("GET", f"/jobs/{uuid}/requeue"),
@@ -151,13 +152,23 @@ NEEDED = {
     "": "view_job",
     "/_live": "view_job",
     "/log": "view_log",
+    "/artifacts/<name>": "download",
     "/cancel": "cancel",
     "/requeue": "requeue",
 }
 
 
 @pytest.mark.parametrize(
-    "allowed", ["view_list", "view_log", "cancel", "requeue", "view_payload", "view_supervisors"]
+    "allowed",
+    [
+        "view_list",
+        "view_log",
+        "cancel",
+        "requeue",
+        "download",
+        "view_payload",
+        "view_supervisors",
+    ],
 )
 def test_each_route_needs_its_own_action(make_host: MakeHost, allowed: str) -> None:
     host = make_host(authorize=allow("view_job", allowed))
@@ -168,8 +179,8 @@ def test_each_route_needs_its_own_action(make_host: MakeHost, allowed: str) -> N
         tail = path.removeprefix(f"/jobs/{uuid}")
         status = ask(host, method, path).status_code
         if NEEDED[tail] in ("view_job", allowed):
-            # 409: allowed, but a running job cannot be requeued. 303: done.
-            assert status in (200, 303, 409), (method, path)
+            # 404: there is no such file. 409: a running job cannot be requeued. 303: done.
+            assert status in (200, 303, 404, 409), (method, path)
         else:
             assert status == refused[tail], (method, path)
 
