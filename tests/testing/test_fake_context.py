@@ -185,7 +185,12 @@ def test_a_file_that_was_not_given_and_a_bad_name_fail_as_in_a_job() -> None:
     ctx = FakeContext()
     with pytest.raises(ValueError, match="no slashes"), ctx.artifact("a/b"):
         pass
-    with pytest.raises(LookupError), ctx.artifact("a") as file:
-        file.write(b"half")
-        raise LookupError
+
+    def half() -> None:
+        with ctx.artifact("a") as file:
+            file.write(b"half")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        half()
     assert ctx.artifacts == {}
