@@ -13,6 +13,7 @@ from flask_sqlalchemy import SQLAlchemy
 from .caller import cancel, enqueue, inspect, links, requeue, start, tested
 from .caller.handover import Wait
 from .config import Config, load_config
+from .files.inputs import Files
 from .handlers import HandlerRegistry, describe
 from .model.errors import ConfigError
 from .model.recorded import RecordedJob
@@ -164,6 +165,7 @@ class JobRunner:
         owner: str | None = None,
         reference: str | None = None,
         actor: str | None = None,
+        files: Files | None = None,
         wait: Wait = True,
         session: Any = None,
     ) -> StartResult:
@@ -172,7 +174,8 @@ class JobRunner:
         Result statuses: `started` (its process has claimed it), `launching` (not known yet),
         `already_active` (`.job` holds the lock key), `launch_failed`. `wait` is True for
         JOBRUNNER_ACK_TIMEOUT, seconds, or False. With `session` the row joins that session's
-        transaction and is launched after its commit.
+        transaction and is launched after its commit. `files` maps names to paths, bytes or open
+        files, which are copied; the handler reads them with `ctx.file(name)`.
 
         Raises `UnknownJobType`, `InvalidPayload`, `UncommittedChanges`, `ConfigError` before a
         row exists, and `LaunchUnknown` when the database went away after one did.
@@ -186,6 +189,7 @@ class JobRunner:
             owner=owner,
             reference=reference,
             actor=actor,
+            files=files,
             wait=wait,
             session=session,
         )
@@ -200,6 +204,7 @@ class JobRunner:
         owner: str | None = None,
         reference: str | None = None,
         actor: str | None = None,
+        files: Files | None = None,
         priority: int = 0,
         not_before: datetime | None = None,
         session: Any = None,
@@ -222,6 +227,7 @@ class JobRunner:
             owner=owner,
             reference=reference,
             actor=actor,
+            files=files,
             priority=priority,
             not_before=not_before,
             session=session,
@@ -237,6 +243,7 @@ class JobRunner:
         owner: str | None = None,
         reference: str | None = None,
         actor: str | None = None,
+        files: Files | None = None,
     ) -> InlineResult:
         """Run a job in this process, with the same row and handler: for tests and short work.
 
@@ -253,6 +260,7 @@ class JobRunner:
             owner=owner,
             reference=reference,
             actor=actor,
+            files=files,
         )
 
     def recorded(self, job_type: str | None = None) -> list[RecordedJob]:

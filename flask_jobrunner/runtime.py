@@ -22,11 +22,13 @@ from .repositories.attempts import AttemptRepository
 from .repositories.database import Database
 from .repositories.dispatch import DispatchRepository
 from .repositories.endings import EndingRepository
+from .repositories.files import FileRepository
 from .repositories.history import HistoryRepository
 from .repositories.host_session import Uncommitted, uncommitted, watch
 from .repositories.jobs import JobRepository
 from .repositories.listing import ListingRepository
 from .repositories.logs import EventRepository, LogRepository
+from .repositories.old_files import OldFileRepository
 from .repositories.ownership import OwnershipRepository
 from .repositories.retention import RetentionRepository
 from .repositories.schema import MetaRepository
@@ -237,6 +239,16 @@ class Runtime:
         return AttemptRepository(self.database)
 
     @cached_property
+    def files(self) -> FileRepository:
+        """What jobs were given and what they left behind."""
+        return FileRepository(self.database)
+
+    @cached_property
+    def old_files(self) -> OldFileRepository:
+        """Files whose time is over."""
+        return OldFileRepository(self.database)
+
+    @cached_property
     def meta(self) -> MetaRepository:
         """Schema version and fingerprint."""
         return MetaRepository(self.database)
@@ -272,6 +284,15 @@ class Runtime:
             'a line such as app.config["JOBRUNNER_APP"] = "shop:create_app" (what `flask --app` '
             "takes), or set FLASK_APP."
         )
+
+    def files_dir(self) -> Path:
+        """Where the bytes of files are: JOBRUNNER_FILES_DIR. Raises `ConfigError` without it."""
+        if self.config.files_dir is None:
+            raise ConfigError(
+                "Files of jobs need a folder: set JOBRUNNER_FILES_DIR to one that web servers, "
+                "supervisors and jobs share."
+            )
+        return Path(self.app.instance_path, self.config.files_dir)
 
     def spool_dir(self) -> Path:
         """Where reports wait that could not be recorded: JOBRUNNER_SPOOL_DIR, private to us."""

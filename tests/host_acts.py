@@ -275,6 +275,19 @@ def _hold_write(ctx: JobContext, seconds: float, lines: int) -> None:
     db.session.commit()
 
 
+def _print_file(ctx: JobContext, name: str) -> None:
+    print(ctx.file(name).read_text(encoding="utf-8"))
+
+
+def _publish(ctx: JobContext, name: str, text: str, *then: Any) -> None:
+    """Publish an artifact; an act that follows its arguments happens while it is written."""
+    with ctx.artifact(name, encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        if then:
+            ACTS[then[0]](ctx, *then[1:])
+
+
 def _circle() -> list[Any]:
     circle: list[Any] = []
     circle.append(circle)
@@ -298,6 +311,8 @@ VALUES: dict[str, Callable[[], Any]] = {
 }
 
 ACTS: dict[str, Callable[..., None]] = {
+    "print file": _print_file,
+    "publish": _publish,
     "print": _print,
     "print_lines": _print_lines,
     "say": _say,

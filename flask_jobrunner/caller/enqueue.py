@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from flask_jobrunner.model.records import Job
+from flask_jobrunner.files.inputs import Files, add_with_files, check_files
+from flask_jobrunner.model.records import Job, NewJob
 from flask_jobrunner.model.results import EnqueueResult
 from flask_jobrunner.runtime import Runtime, is_building
 from flask_jobrunner.signals import job_created, send
@@ -32,6 +33,7 @@ def enqueue(
     owner: str | None = None,
     reference: str | None = None,
     actor: str | None = None,
+    files: Files | None = None,
     priority: int = 0,
     not_before: datetime | None = None,
     session: Any = None,
@@ -50,17 +52,22 @@ def enqueue(
         priority=priority,
         not_before=not_before,
     )
+    check_files(runtime, files)
     check_can_be_seen(runtime)
     if is_building():
         return _already_active(holder_while_building(runtime, new))
     if session is not None:
         # Reads only: on SQLite, the session may hold the one write lock that there is.
         runtime.meta.check()
-        job = join_or_holder(runtime, new, session, functools.partial(_committed, runtime))
+
+        def join(new: NewJob) -> Job:
+            return join_or_holder(runtime, new, session, partial(_committed, runtime))
+
+        job = add_with_files(runtime, new, files, join)
     else:
         refuse_uncommitted(runtime)
         runtime.meta.ensure()
-        job = add_or_holder(runtime, new)
+        job = add_with_files(runtime, new, files, partial(add_or_holder, runtime))
     if job.uuid != new.uuid:
         return _already_active(job)
     if session is None:

@@ -5,8 +5,10 @@ For tests and short local work: it blocks, and keeps less of the output. See `he
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from flask_jobrunner.files.inputs import Files, add_with_files, check_files
 from flask_jobrunner.model.records import OwnedJob
 from flask_jobrunner.model.results import InlineResult
 from flask_jobrunner.protocol.encoding import decode_json
@@ -29,6 +31,7 @@ def run_inline(
     owner: str | None = None,
     reference: str | None = None,
     actor: str | None = None,
+    files: Files | None = None,
 ) -> InlineResult:
     """See `JobRunner.run_inline`.
 
@@ -48,9 +51,10 @@ def run_inline(
         reference=reference,
         actor=actor,
     )
+    check_files(runtime, files)
     refuse_uncommitted(runtime)
     runtime.meta.ensure()
-    job = add_or_holder(runtime, new)
+    job = add_with_files(runtime, new, files, partial(add_or_holder, runtime))
     if job.uuid != new.uuid:
         return InlineResult(
             status=job.status, job=job, reason_code="already_active", message=held_by(job)

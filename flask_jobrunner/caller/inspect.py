@@ -60,6 +60,7 @@ def status(
         last_log_seq=logs[-1].seq if logs else after_seq or 0,
         result=decode_json(seen.result_json),
         error=error_of(seen.job),
+        artifacts=[stored.file for stored in runtime.files.of(seen.job.id, "output")],
     )
 
 

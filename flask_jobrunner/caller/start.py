@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import logging
+from functools import partial
 from typing import Any
 
+from flask_jobrunner.files.inputs import Files, add_with_files, check_files
 from flask_jobrunner.model.records import Job, NewJob
 from flask_jobrunner.model.results import StartResult
 from flask_jobrunner.protocol.envelope import hash_credential, new_credential
@@ -38,6 +39,7 @@ def start(
     owner: str | None = None,
     reference: str | None = None,
     actor: str | None = None,
+    files: Files | None = None,
     wait: Wait = True,
     session: Any = None,
 ) -> StartResult:
@@ -59,16 +61,17 @@ def start(
         reference=reference,
         actor=actor,
     )
+    check_files(runtime, files)
     check_can_launch(runtime)
     if is_building():
         return already_active(holder_while_building(runtime, new))
     if session is not None:
         # Reads only: on SQLite, the session may hold the one write lock that there is.
         runtime.meta.check()
-        return _start_in_session(runtime, new, session)
+        return _start_in_session(runtime, new, files, session)
     refuse_uncommitted(runtime)
     runtime.meta.ensure()
-    job = add_or_holder(runtime, new)
+    job = add_with_files(runtime, new, files, partial(add_or_holder, runtime))
     if job.uuid != new.uuid:
         return already_active(job)
     send(job_created, runtime.app, job=job)
@@ -91,9 +94,15 @@ def already_active(holder: Job) -> StartResult:
     )
 
 
-def _start_in_session(runtime: Runtime, new: NewJob, session: Any) -> StartResult:
+def _start_in_session(
+    runtime: Runtime, new: NewJob, files: Files | None, session: Any
+) -> StartResult:
     """Join the host's transaction; launch once its root has committed."""
-    job = join_or_holder(runtime, new, session, functools.partial(_launch_committed, runtime))
+
+    def join(new: NewJob) -> Job:
+        return join_or_holder(runtime, new, session, partial(_launch_committed, runtime))
+
+    job = add_with_files(runtime, new, files, join)
     if job.uuid != new.uuid:
         return already_active(job)
     return StartResult(

@@ -89,6 +89,7 @@ def record(runtime: Runtime, kind: RecordedKind, job: Job) -> None:
                 priority=job.priority,
                 not_before=job.not_before,
                 job=job,
+                files=[stored.file for stored in runtime.files.of(job.id, "input")],
             )
         )
 

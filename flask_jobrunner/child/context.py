@@ -6,7 +6,8 @@ from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar
 
 from flask import Flask
 from flask.ctx import RequestContext
@@ -19,6 +20,7 @@ from flask_jobrunner.protocol.encoding import clean_text, encode_json, safe_repr
 from flask_jobrunner.protocol.output import unify_newlines
 from flask_jobrunner.protocol.redact import DEFAULT_REDACT_KEYS
 
+from .job_files import Files
 from .program import Command, Listener, OnLine, PathText, run_program
 from .steady import Clock, Owner
 
@@ -97,6 +99,7 @@ class JobContext:
         chunk_bytes: int,
         clock: Clock,
         owner: Owner,
+        files: Files,
         sign: Callable[[], object] = lambda: None,
         redact_keys: Sequence[str] = DEFAULT_REDACT_KEYS,
     ) -> None:
@@ -112,6 +115,7 @@ class JobContext:
         self._mask, self._mask_value = mask, mask_value
         self._chunk_bytes, self._redact_keys = chunk_bytes, redact_keys
         self._clock, self._process, self._sign = clock, owner, sign
+        self._files = files
         self._progress = Progress()
         self._step_label: str | None = None
         self._lock = allocate_lock()
@@ -278,6 +282,27 @@ class JobContext:
         """A request context whose base URL is the one of the job's start: for `url_for` and
         templates."""
         return self.app.test_request_context(base_url=self._base_url)
+
+    # --- files --------------------------------------------------------------------------------
+
+    def file(self, name: str) -> Path:
+        """Where the input is that was given as `files=` under this name: to read, not to change.
+
+        Raises `FileNotFoundError` when there is none, or when it has been removed.
+        """
+        return self._files.path(name)
+
+    def artifact(
+        self, name: str, content_type: str | None = None, *, encoding: str | None = None
+    ) -> AbstractContextManager[IO[Any]]:
+        """A file to leave behind: write bytes to it, or, with `encoding`, text.
+
+        It is published whole when the block ends, and not at all when the block raises. The same
+        name again takes the place of what this attempt has published.
+        """
+        if self._is_late():
+            raise JobCancelled("The job has ended: nothing is published for it any more.")
+        return self._files.artifact(name, content_type, encoding)
 
     # --- programs -----------------------------------------------------------------------------
 

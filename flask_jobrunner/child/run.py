@@ -23,6 +23,7 @@ from flask_jobrunner.runtime import Runtime
 
 from . import outcome as outcomes
 from .context import JobContext, Sink
+from .job_files import JobFiles
 from .lease import FINISH_FOR, Lease
 from .logbook import Logbook
 from .steady import Alarm, Clock, Owner
@@ -138,8 +139,19 @@ def _context(work: Work, payload: Any) -> JobContext:
         chunk_bytes=work.runtime.config.log_chunk_max_bytes,
         clock=work.clock,
         owner=work.owner,
+        files=_files(work),
         sign=work.sign,
         redact_keys=work.runtime.config.redact_keys,
+    )
+
+
+def _files(work: Work) -> JobFiles:
+    def said(text: str) -> None:
+        work.sign()
+        _say(work, "info", text)
+
+    return JobFiles(
+        work.runtime, work.claim, owner=work.owner, silence=work.lease.silence, said=said
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 from flask.cli import with_appcontext
@@ -66,7 +67,7 @@ def command(
     delay: float | None,
     wait: float | None,
     as_json: bool,  # noqa: FBT001 - click passes options as they are declared
-    **options: str | None,
+    **options: Any,
 ) -> None:
     """Put a job of TYPE into the queue, from which `work` takes it.
 

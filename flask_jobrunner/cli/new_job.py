@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,12 +24,20 @@ _OPTIONS = (
     click.option("--lock-key", help="Only while no active job has this key."),
     click.option("--title", help="What pages call the job."),
     click.option("--owner", help="Whose job it is."),
+    click.option(
+        "--file",
+        "files",
+        multiple=True,
+        metavar="NAME=PATH",
+        callback=lambda _context, _option, given: _read_files(given),
+        help="A file for the job, by the name that its handler asks for; may be repeated.",
+    ),
     click.option("--reference", help="What of yours it is about, such as import:42."),
 )
 
 
 def new_job_options(command: F) -> F:
-    """--payload, --lock-key, --title, --owner, --reference."""
+    """--payload, --lock-key, --title, --owner, --file, --reference."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -47,6 +55,18 @@ def read_payload(source: str | None) -> Any:
     if not isinstance(payload, dict):
         raise InvalidPayload(f"The payload {where} must be a JSON object, such as '{{\"id\": 7}}'.")
     return payload
+
+
+def _read_files(given: Sequence[str]) -> dict[str, Path]:
+    files = dict[str, Path]()
+    for one in given:
+        name, found, path = one.partition("=")
+        if not found or not path:
+            raise click.BadParameter(f"{one!r} is not NAME=PATH, such as orders.csv=./in.csv.")
+        if name in files:
+            raise click.BadParameter(f"{name!r} is given twice.")
+        files[name] = Path(path)
+    return files
 
 
 def _payload_text(source: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import click
 
 from flask_jobrunner.caller.inspect import error_of, why_untaken
 from flask_jobrunner.model import words
+from flask_jobrunner.model.files import File
 from flask_jobrunner.model.ladder import ladder, silent_since
 from flask_jobrunner.model.records import Attempt, Event, OwnedJob
 from flask_jobrunner.protocol.encoding import decode_json
@@ -44,6 +45,7 @@ def page(
         yield from _section("Payload", _json(runtime, job.payload))
     if seen.result_json is not None:
         yield from _section("Result", _json(runtime, decode_json(seen.result_json)))
+    yield from _section("Files", [_file(one.file, runtime) for one in runtime.files.of(job.id)])
 
 
 def current(seen: OwnedJob, attempts: list[Attempt]) -> Attempt | None:
@@ -152,6 +154,14 @@ def _json(runtime: Runtime, value: Any) -> list[str]:
     long = len(short) > SHORT_JSON
     text = json.dumps(shown, indent=2, ensure_ascii=False) if long else short
     return safe(text).splitlines()
+
+
+def _file(file: File, runtime: Runtime) -> str:
+    zone = runtime.config.timezone
+    parts = [f"{file.kind:<6}", one_line(file.name), words.size(file.size), file.content_type]
+    parts += [f"attempt {file.attempt}"] if file.attempt > 1 else []
+    parts += [f"removed {moment(file.expired_at, zone)}"] if file.expired_at else []
+    return "  ".join(parts)
 
 
 def _section(name: str, lines: list[str]) -> Iterator[str]:

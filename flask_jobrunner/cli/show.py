@@ -98,6 +98,7 @@ def _as_dict(
         "result": decode_json(seen.result_json),
         "error": error_of(seen.job),
         "last_log_seq": seen.log_seq,
+        "files": [stored.file.to_dict() for stored in runtime.files.of(seen.job.id)],
         "events": [event.to_dict() for event in events],
         "attempts": [
             {

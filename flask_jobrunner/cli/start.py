@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from flask.cli import with_appcontext
 
@@ -29,7 +31,7 @@ def command(
     payload: str | None,
     wait: float | None,
     as_json: bool,  # noqa: FBT001 - click passes options as they are declared
-    **options: str | None,
+    **options: Any,
 ) -> None:
     """Start a job of TYPE in a process of its own.
 

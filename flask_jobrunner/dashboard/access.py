@@ -28,6 +28,7 @@ ACTION_WORDS = {
     "view_job": "see this job",
     "view_payload": "see what this job was given",
     "view_log": "read this job's log",
+    "download": "download files of this job",
     "cancel": "cancel this job",
     "requeue": "requeue this job",
     "force_stop": "force this job to stop",
@@ -46,6 +47,10 @@ class NotAllowed(Forbidden):
     def __init__(self, action: str) -> None:
         super().__init__(description=f"You may not {ACTION_WORDS.get(action, action)}.")
         self.action = action
+
+
+class NoSuchFile(NotFound):
+    """The job may be seen, and the file is not there."""
 
 
 def admit() -> None:

@@ -40,6 +40,7 @@ ROUTES = (
     Route(rule="/<uuid:uuid>/log.txt", endpoint="log_text", view="log_views:as_text"),
     Route(rule="/<uuid:uuid>/log.ndjson", endpoint="log_ndjson", view="log_views:as_ndjson"),
     Route(rule="/<uuid:uuid>/_lines", endpoint="log_earlier", view="log_views:earlier"),
+    Route(rule="/<uuid:uuid>/artifacts/<name>", endpoint="artifact", view="download:artifact"),
     *(
         Route(rule=rule, endpoint=endpoint, view=view, methods=("GET", "POST"))
         for rule, endpoint, view in (
@@ -71,7 +72,7 @@ def make_blueprint(name: str = NAME) -> Blueprint:
     blueprint.before_request(_guard)
     blueprint.after_request(_finish)
     # By code: a handler for all of them would come after the host's own handler of one.
-    for code in (400, 403, 404, 405, 409, 413, 422, 503):
+    for code in (400, 403, 404, 405, 409, 410, 413, 416, 422, 503):
         blueprint.register_error_handler(code, _lazily("problems:http_problem"))
     blueprint.register_error_handler(LockBusy, _lazily("problems:database_problem"))
     blueprint.register_error_handler(DatabaseAway, _lazily("problems:database_problem"))

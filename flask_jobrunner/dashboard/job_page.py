@@ -16,6 +16,7 @@ from flask_jobrunner.protocol.redact import mask_text
 from . import deeds, job_facts, notices, preferences, timeline
 from .access import Viewer
 from .deeds import Action
+from .file_list import FileView, file_views
 from .format import Value, epoch_ms, json_value, running_for, visible
 from .job_facts import Fact
 from .log_panel import LogPanel
@@ -55,6 +56,7 @@ class JobPage:
     payload: Value | None = None
     result: Value | None = None
     error: ErrorView | None = None
+    files: list[FileView] = field(default_factory=list)
 
 
 def job_page(
@@ -110,6 +112,7 @@ def job_page(
         payload=_payload(job, keys, shown=visible_values),
         result=_result(owned, keys, shown=visible_values),
         error=error,
+        files=file_views(viewer, owned),
     )
 
 

@@ -16,6 +16,7 @@ from flask_jobrunner.model.records import LogLine, OwnedJob
 from flask_jobrunner.protocol.redact import mask_value
 from flask_jobrunner.runtime import Runtime
 
+from . import preferences
 from .ansi import coloured
 from .format import plain, thousands
 
@@ -69,7 +70,7 @@ class LineStyle:
     ) -> LineStyle:
         """The style of a job's lines; `whole` ones on the log's own page."""
         return cls(
-            zone=runtime.config.timezone,
+            zone=preferences.zone(runtime),
             begun=owned.job.started_at or owned.job.queued_at,
             keys=runtime.config.redact_keys,
             limit=None if whole else LINE_SHOWN,

@@ -13,7 +13,7 @@ from flask_jobrunner.model.errors import DatabaseAway, DatabaseFull
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.runtime import current_runtime
 
-from .access import AUTHORIZE_EXAMPLE, NotAllowed, NotConfigured
+from .access import AUTHORIZE_EXAMPLE, NoSuchFile, NotAllowed, NotConfigured
 from .csrf import CrossOrigin
 from .rendering import FRAGMENT_HEADER, page
 
@@ -80,13 +80,18 @@ def _describe(error: HTTPException) -> Problem:
             texts=["Nothing was changed.", error.failed, error.advice],
             url=url,
         )
-    if isinstance(error, NotFound):
+    if isinstance(error, NotFound) and not isinstance(error, NoSuchFile):
         return Problem(
             title="No such job",
             texts=["This job was deleted, or never existed, or is not one that you may see."],
             url=url,
         )
-    titles = {400: "This address is not right", 403: "You may not do this"}
+    titles = {
+        400: "This address is not right",
+        403: "You may not do this",
+        404: "No such file",
+        410: "The file is gone",
+    }
     problem = Problem(
         title=titles.get(error.code or 0, error.name),
         texts=[error.description or "", *_advice(error.code)],

@@ -38,9 +38,17 @@ def statuses() -> list[JobStatus]:
     return [JobStatus(text) for text in found]
 
 
-def text(name: str) -> str:
+def text(name: str, *, most: int = TEXT_LENGTH) -> str:
     """Some words to look for, without space around them; empty when they are absent."""
-    return clean_text(_arguments().get(name, "")).strip()[:TEXT_LENGTH]
+    return clean_text(_arguments().get(name, "")).strip()[:most]
+
+
+def word(name: str, words: tuple[str, ...]) -> str | None:
+    """One of some words; None when it is absent."""
+    text = _arguments().get(name)
+    if text is not None and text not in words:
+        refuse(name, " or ".join(words))
+    return text
 
 
 def cursor(name: str) -> str | None:
@@ -51,11 +59,6 @@ def cursor(name: str) -> str | None:
     if len(text) > CURSOR_LENGTH or not (text.isascii() and text.isprintable()):
         refuse(name, "a cursor of a page")
     return text
-
-
-def text(name: str, *, most: int) -> str:
-    """What was typed into a field, cut; without what no line can hold."""
-    return _arguments().get(name, "").replace("\0", "").strip()[:most]
 
 
 def choice(name: str, options: Container[str]) -> str:

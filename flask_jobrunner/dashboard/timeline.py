@@ -24,6 +24,7 @@ _DEEDS = {
     "resumed": "Goes on",
     "stack": "Stack asked for",
     "kill": "Process ended",
+    "download": "Downloaded",
 }
 
 

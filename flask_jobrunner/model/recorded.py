@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from .files import File
 from .records import Job
 
 RecordedKind = Literal["start", "enqueue", "requeue"]
@@ -28,3 +29,5 @@ class RecordedJob:
     not_before: datetime | None
     job: Job
     """The job as it was then: queued. `jobs.get(recorded.job.uuid)` is how it is now."""
+    files: list[File] = field(default_factory=list)
+    """What it was given."""

@@ -6,9 +6,12 @@ import dataclasses
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .statuses import ClaimMode, StatusText, StopReason
+
+if TYPE_CHECKING:
+    from .files import NewFile
 
 
 def plain(value: Any) -> Any:
@@ -260,6 +263,7 @@ class NewJob:
     revision: str | None = None
     config_digest: str | None = None
     base_url: str | None = None
+    files: tuple[NewFile, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

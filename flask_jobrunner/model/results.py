@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .files import File
 from .records import Job, LogLine, plain
 from .statuses import StatusText
 
@@ -102,6 +103,9 @@ class StatusResult(_Result):
     result: Any = None
     error: dict[str, Any] | None = None
     """`class`, `reason_code`, `message`; None while there is none."""
+
+    artifacts: list[File] = field(default_factory=list)
+    """What its attempts published, the first attempt's first."""
 
     @property
     def ok(self) -> bool:

@@ -6,16 +6,19 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from flask_jobrunner.files.leftovers import find_leftovers
 from flask_jobrunner.model.errors import ConfigError
 from flask_jobrunner.repositories.retention import LINES_AT_ONCE, EndedJob, What
 from flask_jobrunner.runtime import Runtime
 
-from . import spool
+from . import old_files, spool
 
 T = TypeVar("T")
+Old = TypeVar("Old")
 PAGE = 100
 SHARE = 1.0
 """Pauses are as long as the work between them: others have to get at the database."""
@@ -27,6 +30,8 @@ class Ages:
 
     jobs: float | None = None
     lines: float | None = None
+    files: float | None = None
+    """Since it was made; files that are past their own expiry go in any case."""
 
 
 @dataclass(kw_only=True)
@@ -37,7 +42,11 @@ class PruneResult:
     lines: int = 0
     """Of jobs that stay, and of those that do not."""
     files: int = 0
-    """Reports in the spool folder that could not be read, and were put aside."""
+    """Of jobs that stay."""
+    leftovers: int = 0
+    """Files that nobody finished, and that no row names."""
+    reports: int = 0
+    """In the spool folder: they could not be read, and were put aside."""
     kept: list[str] = field(default_factory=list)
     """Jobs that other tables refer to, or that changed meanwhile: uuids."""
     finished: bool = True
@@ -64,6 +73,8 @@ def prune(
         pruner.spooled(ages.jobs)
     if ages.lines is not None:
         pruner.lines(ages.lines)
+    pruner.files(ages.files)
+    pruner.leftovers()
     return pruner.result
 
 
@@ -73,10 +84,12 @@ def dry_run(runtime: Runtime, ages: Ages) -> PruneResult:
     if ages.jobs is not None:
         amount = retention.amount("jobs", ages.jobs)
         result.jobs, result.lines = amount.jobs, amount.lines
-        result.files = len(list(_unreadable(runtime, ages.jobs)))
+        result.reports = len(list(_unreadable(runtime, ages.jobs)))
     # Lines of jobs that go are counted with them.
     if ages.lines is not None and (ages.jobs is None or ages.lines < ages.jobs):
         result.lines = retention.amount("lines", ages.lines).lines
+    result.files = runtime.old_files.amount(ages.files)
+    result.leftovers = sum(len(found) for _, found in find_leftovers(runtime))
     return result
 
 
@@ -86,11 +99,13 @@ def wanted_ages(runtime: Runtime, given: Ages) -> Ages:
     found = Ages(
         jobs=config.job_retention if given.jobs is None else given.jobs,
         lines=config.log_retention if given.lines is None else given.lines,
+        files=given.files,
     )
-    if found == Ages():
+    # Files know their own expiry, so where there may be some there is something to look at.
+    if found == Ages() and config.files_dir is None:
         raise ConfigError(
             "Nothing says what is old: set JOBRUNNER_JOB_RETENTION or JOBRUNNER_LOG_RETENTION, in "
-            "seconds, or say --jobs or --lines, as in --jobs 90d."
+            "seconds, or say --jobs, --lines or --files, as in --jobs 90d."
         )
     return found
 
@@ -113,6 +128,7 @@ class _Pruner:
         """Jobs with all that belongs to them, the lines first."""
         for job in self._each("jobs", age):
             if self._all_lines(job) and self._timed(self._runtime.retention.remove_job, job):
+                old_files.drop(self._runtime, job.uuid)
                 self.result.jobs += 1
             else:
                 self.result.kept.append(job.uuid)
@@ -122,19 +138,33 @@ class _Pruner:
         for job in self._each("lines", age):
             self._all_lines(job)
 
+    def files(self, age: float | None) -> None:
+        """Files of jobs that stay."""
+        for old in old_files.expired(self._runtime, age):
+            if not self._has_time():
+                return
+            if self._timed(partial(old_files.expire, self._runtime), old):
+                self.result.files += 1
+
+    def leftovers(self) -> None:
+        """Files that nobody finished."""
+        for count in old_files.clear_leftovers(
+            self._runtime, only_a_part=self._until is not None, goes_on=self._has_time
+        ):
+            self.result.leftovers += count
+
     def spooled(self, age: float) -> None:
         """What was put aside in the spool folder."""
         for path in _unreadable(self._runtime, age):
             with contextlib.suppress(OSError):
                 path.unlink()
-                self.result.files += 1
+                self.result.reports += 1
 
     def _each(self, what: What, age: float) -> Iterator[EndedJob]:
         last: EndedJob | None = None
         while page := self._runtime.retention.find(what, age, after=last, limit=PAGE):
             for job in page:
-                if self._until is not None and self._clock() >= self._until:
-                    self.result.finished = False
+                if not self._has_time():
                     return
                 yield job
             last = page[-1]
@@ -149,9 +179,14 @@ class _Pruner:
             if removed < LINES_AT_ONCE:
                 return True
 
-    def _timed(self, work: Callable[[EndedJob], T], job: EndedJob) -> T:
+    def _has_time(self) -> bool:
+        left = self._until is None or self._clock() < self._until
+        self.result.finished = self.result.finished and left
+        return left
+
+    def _timed(self, work: Callable[[Old], T], old: Old) -> T:
         before = self._clock()
-        done = work(job)
+        done = work(old)
         self._pause((self._clock() - before) * SHARE)
         return done
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from flask import has_request_context, request
 
+from flask_jobrunner.files.leftovers import clear_attempt
 from flask_jobrunner.model.records import Job, NewLine, OwnedJob
 from flask_jobrunner.model.statuses import OWNED, Reason
 from flask_jobrunner.model.words import REASON_WORDS, autopsy
@@ -114,6 +115,7 @@ def _end_claimed(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
     lines = last_output(runtime, report)
     ended = runtime.endings.end_dead(seen, judged, lines=lines, report=attempt_values(report))
     if ended:
+        clear_attempt(runtime, seen.job)
         tell_finished(runtime, seen.job.uuid)
     return ended
 
@@ -204,14 +206,17 @@ def _settle_owner(runtime: Runtime, seen: OwnedJob) -> bool:
     return not seen.started and expired and _end_gone(runtime, seen)
 
 
-def _end_gone(runtime: Runtime, seen: OwnedJob, *, ended: int = 0) -> bool:
+def _end_gone(runtime: Runtime, seen: OwnedJob, *, ended: int | None = None) -> bool:
     evidence = {
         "host": seen.worker.host,
         "pid": seen.worker.pid,
         "report": None,
-        "leftovers_ended": ended,
+        "leftovers_ended": ended or 0,
     }
     done = runtime.endings.end_dead(seen, verdict(seen, evidence))
+    # What cannot be seen may still be writing.
+    if done and ended is not None:
+        clear_attempt(runtime, seen.job)
     if done:
         tell_finished(runtime, seen.job.uuid)
     return done

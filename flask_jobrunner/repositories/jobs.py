@@ -13,6 +13,7 @@ from flask_jobrunner.model.statuses import ClaimMode, JobStatus, Reason, may_mov
 from flask_jobrunner.protocol.fault_points import fault_point
 
 from .database import MISSING, Database
+from .new_files import add_inputs
 from .new_row import hash_lock_key, insert_unless_held, new_row
 from .rows import add_event, clean_slate, ended, same, select_jobs, span, to_job, to_owned
 
@@ -76,6 +77,7 @@ class JobRepository:
             to_status=JobStatus.QUEUED,
             actor=new.actor,
         )
+        add_inputs(connection, self._database, job_id, new.files)
         return job_id
 
     def in_transaction(self, connection: Connection, job_id: int) -> Job:

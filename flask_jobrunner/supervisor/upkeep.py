@@ -118,7 +118,8 @@ class Upkeep:
         self._forget = _Timer(register.forget, FORGET_EVERY, now)
         self._sweep = _Timer(self._sweeper.sweep, SWEEP_EVERY, now)
         config = runtime.config
-        keeps_all = config.job_retention is None and config.log_retention is None
+        wanted = (config.job_retention, config.log_retention, config.files_dir)
+        keeps_all = all(one is None for one in wanted)
         self._prune = _Timer(self._remove_old, PRUNE_EVERY, math.inf if keeps_all else now + beat)
         self._overdue = _Timer(lambda: None, LEAVE_SECONDS / 3, now + LEAVE_SECONDS)
 
@@ -170,9 +171,11 @@ class Upkeep:
 
     def _pruned(self, result: PruneResult) -> None:
         self._contact.made()
-        if result.jobs or result.lines:
-            text = f"Removed what is old: {result.jobs:,} jobs, {result.lines:,} lines."
-            self._log.info("pruned", text, jobs=result.jobs, lines=result.lines)
+        files = result.files + result.leftovers
+        if result.jobs or result.lines or files:
+            text = f"Removed what is old: {result.jobs:,} jobs, {result.lines:,} lines"
+            text += f", {files:,} files." if files else "."
+            self._log.info("pruned", text, jobs=result.jobs, lines=result.lines, files=files)
 
     def _look_for_overdue(self) -> None:
         """Find our own processes whose job is long over: a slot must not be held for ever."""

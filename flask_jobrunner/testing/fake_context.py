@@ -15,6 +15,7 @@ from flask.globals import app_ctx
 from flask_jobrunner.child.context import JobContext
 from flask_jobrunner.child.program import OnLine, PathText
 from flask_jobrunner.child.steady import Clock, Owner
+from flask_jobrunner.files.inputs import Files
 from flask_jobrunner.model.records import NOBODY, Claim, Fence, Job, NewLine, OwnedJob, Progress
 from flask_jobrunner.model.results import ProgramResult
 from flask_jobrunner.model.statuses import StopReason
@@ -22,6 +23,7 @@ from flask_jobrunner.protocol.encoding import decode_json
 from flask_jobrunner.protocol.identity import uuid7
 from flask_jobrunner.protocol.redact import DEFAULT_REDACT_KEYS, mask_text, mask_value
 
+from .fake_files import FakeFiles
 from .programs import FakeProgram, program_for
 
 CHUNK_BYTES = 16384
@@ -85,6 +87,7 @@ class FakeContext(JobContext):
     mapping. `app` defaults to the current application, else to an empty one. `cancel_after` lets
     that many looks for a cancel (each turn of `track` is one) pass before one is there. With
     `programs`, `run()` answers what they say, by name, and starts nothing; without, it is real.
+    `files` is what the job was given, in the words of `files=` of a start.
     """
 
     def __init__(
@@ -101,10 +104,11 @@ class FakeContext(JobContext):
         base_url: str = BASE_URL,
         cancel_after: int | None = None,
         programs: Mapping[str, FakeProgram] | None = None,
+        files: Files | None = None,
         redact_keys: Sequence[str] = DEFAULT_REDACT_KEYS,
     ) -> None:
         self._kept, self._lease = _Sink(), _Holder(looks_left=cancel_after)
-        self._programs = programs
+        self._programs, self._kept_files = programs, FakeFiles(files)
         self.steps: list[tuple[str, str | None, int | None, int | None]] = []
         """`(key, label, index, total)` of every call of `set_step`, as it was made."""
         self.progress_calls: list[tuple[int | None, int | None]] = []
@@ -124,6 +128,7 @@ class FakeContext(JobContext):
             chunk_bytes=CHUNK_BYTES,
             clock=Clock(),
             owner=Owner(),
+            files=self._kept_files,
             redact_keys=redact_keys,
         )
 
@@ -153,6 +158,11 @@ class FakeContext(JobContext):
     def shown(self) -> Progress:
         """Step and progress as the job's page would show them now."""
         return self._progress
+
+    @property
+    def artifacts(self) -> dict[str, bytes]:
+        """What was published with `artifact`, by name."""
+        return self._kept_files.artifacts
 
     @property
     def heartbeats(self) -> int:

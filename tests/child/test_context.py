@@ -15,6 +15,7 @@ from flask_jobrunner.model.errors import JobCancelled, OwnershipLost
 from flask_jobrunner.model.records import NewLine, Progress
 from flask_jobrunner.model.statuses import StopReason
 from flask_jobrunner.protocol.redact import mask_text
+from flask_jobrunner.testing.fake_files import FakeFiles
 from tests.child.fakes import a_claim
 from tests.helpers.waiting import eventually
 
@@ -58,6 +59,7 @@ class Rig:
             self.app,
             a_claim(),
             {"a": 1},
+            files=FakeFiles({"in.txt": b"given"}),
             sink=self.sink,
             holder=self.holder,
             set_progress=self.progress.append,

@@ -38,6 +38,7 @@ def routes_of(uuid: str) -> list[tuple[str, str]]:
         ("GET", f"/jobs/{uuid}/log.txt"),
         ("GET", f"/jobs/{uuid}/log.ndjson"),
         ("GET", f"/jobs/{uuid}/_lines"),
+        ("GET", f"/jobs/{uuid}/artifacts/<name>"),
         ("GET", f"/jobs/{uuid}/cancel"),
         ("POST", f"/jobs/{uuid}/cancel"),
         ("GET", f"/jobs/{uuid}/requeue"),
@@ -176,6 +177,7 @@ NEEDED = {
     "/log.txt": "view_log",
     "/log.ndjson": "view_log",
     "/_lines": "view_log",
+    "/artifacts/<name>": "download",
     "/cancel": "cancel",
     "/requeue": "requeue",
     "/force-stop": "force_stop",
@@ -194,6 +196,7 @@ NEEDED = {
         "requeue",
         "force_stop",
         "start",
+        "download",
         "view_payload",
         "view_supervisors",
     ],
@@ -207,8 +210,8 @@ def test_each_route_needs_its_own_action(make_host: MakeHost, allowed: str) -> N
         tail = path.removeprefix(f"/jobs/{uuid}")
         status = ask(host, method, path).status_code
         if NEEDED[tail] in ("view_job", allowed):
-            # 409: allowed, but a running job cannot be requeued. 303: done.
-            assert status in (200, 303, 409), (method, path)
+            # 404: there is no such file. 409: a running job cannot be requeued. 303: done.
+            assert status in (200, 303, 404, 409), (method, path)
         else:
             assert status == refused[tail], (method, path)
 

@@ -196,9 +196,9 @@ def test_unreadable_reports_go_with_old_jobs(runtime: Runtime) -> None:
     long_ago = time.time() - 10 * DAY
     os.utime(old, (long_ago, long_ago))
     os.utime(other, (long_ago, long_ago))
-    assert dry_run(runtime, Ages(jobs=DAY)).files == 1
+    assert dry_run(runtime, Ages(jobs=DAY)).reports == 1
 
-    assert pruned(runtime, jobs=DAY).files == 1
+    assert pruned(runtime, jobs=DAY).reports == 1
     assert [path.exists() for path in (old, young, other)] == [False, True, True]
 
 

@@ -164,3 +164,33 @@ def test_it_is_one_and_hides_nothing_of_it() -> None:
     assert isinstance(ctx, JobContext)
     assert set(JobContext.__annotations__) <= set(vars(ctx))
     assert set(JobContext.__annotations__) & public(FakeContext).keys() == set()
+
+
+def copy_in_capitals(ctx: JobContext) -> None:
+    """Reads a file and leaves one."""
+    with ctx.artifact("out.txt", encoding="utf-8") as file:
+        file.write(ctx.file("in.txt").read_text().upper())
+
+
+def test_files_are_given_and_kept() -> None:
+    ctx = FakeContext(files={"in.txt": b"text"})
+    copy_in_capitals(ctx)
+
+    assert ctx.artifacts == {"out.txt": b"TEXT"}
+
+
+def test_a_file_that_was_not_given_and_a_bad_name_fail_as_in_a_job() -> None:
+    with pytest.raises(FileNotFoundError, match=r"no input 'in\.txt'; it was given 'other'"):
+        copy_in_capitals(FakeContext(files={"other": b""}))
+    ctx = FakeContext()
+    with pytest.raises(ValueError, match="no slashes"), ctx.artifact("a/b"):
+        pass
+
+    def half() -> None:
+        with ctx.artifact("a") as file:
+            file.write(b"half")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        half()
+    assert ctx.artifacts == {}

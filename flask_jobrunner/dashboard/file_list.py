@@ -1,0 +1,58 @@
+"""The files of a job as its page lists them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from flask import url_for
+
+from flask_jobrunner.model import words
+from flask_jobrunner.model.files import File
+from flask_jobrunner.model.records import OwnedJob
+
+from .access import Viewer
+from .format import visible
+
+KIND_WORDS = {"input": "Given", "output": "Made"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileView:
+    """One file; without `url` it cannot be had."""
+
+    name: str
+    about: str
+    at: datetime
+    url: str = ""
+    removed_at: datetime | None = None
+    kept_until: datetime | None = None
+
+
+def file_views(viewer: Viewer, owned: OwnedJob) -> list[FileView]:
+    """What the job was given, then what its attempts made, the newest attempt's first."""
+    found = [stored.file for stored in viewer.runtime.files.of(owned.job.id)]
+    may = bool(found) and viewer.may("download", owned)
+    found.sort(key=lambda file: (file.kind, -file.attempt, file.name))
+    return [_view(file, owned, may_download=may) for file in found]
+
+
+def _view(file: File, owned: OwnedJob, *, may_download: bool) -> FileView:
+    about = [KIND_WORDS[file.kind], words.size(file.size), file.content_type]
+    if file.kind == "output" and owned.job.attempt > 1:
+        about.insert(1, f"attempt {file.attempt}")
+    there = file.expired_at is None
+    return FileView(
+        name=visible(file.name),
+        about=", ".join(about),
+        at=file.created_at,
+        url=_url(file, owned.job.uuid) if may_download and there else "",
+        removed_at=file.expired_at,
+        kept_until=file.expires_at if there else None,
+    )
+
+
+def _url(file: File, uuid: str) -> str:
+    if file.kind == "input":
+        return url_for(".artifact", uuid=uuid, name=file.name, kind=file.kind)
+    return url_for(".artifact", uuid=uuid, name=file.name, attempt=file.attempt)
