@@ -17,10 +17,10 @@ from flask_jobrunner.model.errors import ConfigError, UnknownJobType
 from flask_jobrunner.model.records import Job, OwnedJob
 from flask_jobrunner.model.statuses import REQUEUEABLE
 
-from . import csrf
+from . import csrf, query
 from .access import Viewer, viewer
 from .problems import conflict
-from .rendering import page
+from .rendering import fragment, is_widget, page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ def cancel(uuid: UUID) -> Response | BaseResponse:
             raise NotFound
         if result.status == "already_terminal":
             return _too_late(result.job)
-        return redirect(url_for(".detail", uuid=uuid, did="cancel"), 303)
+        return redirect(_back_to(owned.job, did="cancel"), 303)
     if owned.job.is_terminal:
         return _too_late(owned.job)
     return _ask(owned, cancel_question(owned.job))
@@ -106,8 +106,16 @@ def requeue_question(job: Job, refused: str) -> Question:
 
 
 def _ask(owned: OwnedJob, ask: Question, status: int = 200) -> Response:
-    fields = csrf.fields(current_app)
-    return page("confirm.html", status, job=owned.job, ask=ask, csrf_fields=fields)
+    fields, job = csrf.fields(current_app), owned.job
+    if is_widget():
+        return fragment("_embed_ask.html", ask=ask, csrf_fields=fields, back_url=_back_to(job))
+    back_url = _back_to(job)
+    return page("confirm.html", status, job=job, ask=ask, csrf_fields=fields, back_url=back_url)
+
+
+def _back_to(job: Job, did: str | None = None) -> str:
+    """Where who asked came from: a page of the application's own, or the job's."""
+    return query.local_path("next") or url_for(".detail", uuid=job.uuid, did=did)
 
 
 def _requeue(who: Viewer, job: Job, *, confirmed: bool) -> Response | BaseResponse:
@@ -127,7 +135,7 @@ def _requeue(who: Viewer, job: Job, *, confirmed: bool) -> Response | BaseRespon
             text = "Another job holds its lock key; this one can run again when that has ended."
             return conflict("The lock is taken", text, job)
         case _:
-            return redirect(url_for(".detail", uuid=job.uuid, did="requeue"), 303)
+            return redirect(_back_to(job, did="requeue"), 303)
 
 
 def _too_late(job: Job) -> Response:

@@ -34,6 +34,8 @@ ROUTES = (
     Route(rule="/<uuid:uuid>", endpoint="detail", view="views:detail"),
     Route(rule="/<uuid:uuid>/_live", endpoint="job_live", view="fragments:job_live"),
     Route(rule="/<uuid:uuid>/log", endpoint="log", view="views:log_window"),
+    Route(rule="/<uuid:uuid>/embed", endpoint="embed", view="embed:job_fragment"),
+    Route(rule="/_mine", endpoint="mine", view="mine:mine_fragment"),
     Route(
         rule="/<uuid:uuid>/cancel",
         endpoint="cancel",
@@ -65,6 +67,7 @@ def make_blueprint(name: str = NAME) -> Blueprint:
         )
     blueprint.before_request(_guard)
     blueprint.after_request(_finish)
+    blueprint.app_context_processor(_lazily("mount:offer_widgets"))
     # By code: a handler for all of them would come after the host's own handler of one.
     for code in (400, 403, 404, 405, 409, 413, 422, 503):
         blueprint.register_error_handler(code, _lazily("problems:http_problem"))
@@ -106,8 +109,12 @@ def collisions(app: Flask, prefix: str) -> list[str]:
 
 
 def _is_ours(app: Flask, endpoint: str) -> bool:
-    mounted = app.blueprints.get(endpoint.rpartition(".")[0])
-    return isinstance(mounted, _Dashboard)
+    return is_mount(app, endpoint.rpartition(".")[0])
+
+
+def is_mount(app: Flask, name: str) -> bool:
+    """Whether the blueprint of that name is a dashboard."""
+    return isinstance(app.blueprints.get(name), _Dashboard)
 
 
 class _Dashboard(Blueprint):

@@ -12,6 +12,7 @@ from flask_jobrunner.model.statuses import JobStatus
 
 SEQ_MAX = 2**63 - 1
 CURSOR_LENGTH = 200
+PATH_LENGTH = 2000
 _INTEGER = re.compile(r"[0-9]{1,19}")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TAG = re.compile(r"[0-9a-f]{0,16}")
@@ -64,6 +65,18 @@ def uuids(name: str, *, most: int) -> list[str]:
     if len(parts) > most or not all(_UUID.fullmatch(part) for part in parts):
         refuse(name, f"a list of at most {most} job uuids")
     return parts
+
+
+def local_path(name: str) -> str | None:
+    """An address on this site, to go back to; None when it is absent."""
+    text = _arguments().get(name)
+    if not text:
+        return None
+    # Browsers take a backslash for a slash, and two slashes for another site.
+    elsewhere = not text.startswith("/") or text.startswith("//") or "\\" in text
+    if elsewhere or len(text) > PATH_LENGTH or not text.isprintable():
+        refuse(name, "a path on this site")
+    return text
 
 
 def refuse(name: str, wanted: str) -> NoReturn:

@@ -31,6 +31,8 @@ def routes_of(uuid: str) -> list[tuple[str, str]]:
         ("GET", f"/jobs/{uuid}"),
         ("GET", f"/jobs/{uuid}/_live"),
         ("GET", f"/jobs/{uuid}/log"),
+        ("GET", f"/jobs/{uuid}/embed"),
+        ("GET", "/jobs/_mine"),
         ("GET", f"/jobs/{uuid}/cancel"),
         ("POST", f"/jobs/{uuid}/cancel"),
         ("GET", f"/jobs/{uuid}/requeue"),
@@ -151,6 +153,8 @@ NEEDED = {
     "": "view_job",
     "/_live": "view_job",
     "/log": "view_log",
+    "/embed": "view_job",
+    "/jobs/_mine": "view_job",  # asked for each job of the list
     "/cancel": "cancel",
     "/requeue": "requeue",
 }

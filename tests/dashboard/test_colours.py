@@ -111,9 +111,10 @@ def test_every_rule_is_below_our_own_class() -> None:
                 assert selector.strip().startswith(".jr"), (sheet.name, selector)
 
 
-def size(pattern: str) -> tuple[int, int]:
-    """(bytes, bytes packed) of the files of a kind that are ours."""
-    files = [file for file in sorted(STATIC.glob(pattern)) if ".min." not in file.name]
+def size(pattern: str, *, widgets: bool = False) -> tuple[int, int]:
+    """(bytes, bytes packed) of our files of a kind: the dashboard's, or those of the widgets."""
+    ours = [file for file in sorted(STATIC.glob(pattern)) if ".min." not in file.name]
+    files = [file for file in ours if file.stem.startswith("embed") == widgets]
     text = b"".join(file.read_bytes() for file in files)
     return len(text), len(gzip.compress(text, 9))
 
@@ -125,3 +126,8 @@ def test_styles_and_scripts_keep_to_their_weight() -> None:
     assert styles[1] <= 6_144
     assert scripts[0] <= 12_000
     assert scripts[1] <= 4_500
+
+
+def test_what_the_widgets_add_to_a_page_of_the_application_is_small() -> None:
+    assert size("*.css", widgets=True)[1] <= 1_500
+    assert size("*.js", widgets=True)[1] <= 4_000
