@@ -97,9 +97,9 @@ class Viewer:
 
     def may_with(self, action: str, job: Job) -> bool:
         """The same of a job that was read for a list."""
-        return self.sees(job) and self._ask_about(action, job) is True
+        return self.sees(job) and self._ask(action, job) is True
 
-    def find(self, uuid: str) -> OwnedJob:
+    def find(self, uuid: int | str) -> OwnedJob:
         """The job, or the one answer for "not there" and "not for you"."""
         owned = self.runtime.jobs.owned(uuid)
         if owned is None or not self.sees(owned.job):
@@ -111,7 +111,7 @@ class Viewer:
             self._absent()
         return owned
 
-    def look(self, uuid: str) -> OwnedJob:
+    def look(self, uuid: int | str) -> OwnedJob:
         """The job to be shown: settled first, so that a dead owner's row does not say running."""
         owned = self.find(uuid)
         if owned.job.is_active:
@@ -122,24 +122,30 @@ class Viewer:
         """Whether a job of the list belongs to those that this viewer is shown."""
         return self.scope is None or job.owner == self.scope
 
+    def shows(self, job: Job) -> bool:
+        """Whether this viewer may see a job that a listing has found."""
+        return self.sees(job) and self._ask("view_job", job) is True
+
+    def send_away(self) -> None:
+        """End the request where the host answers with a response, such as a sign-in page."""
+        answer = self._ask("view_list", None)
+        if isinstance(answer, BaseResponse):
+            abort(answer)
+
     def actor(self) -> str | None:
         """Who acts, for events and ownership."""
         return self.runtime.hooks.current_actor()
 
     def _absent(self) -> NoReturn:
         # A login page for jobs that exist and a 404 for those that do not would tell them apart.
-        answer = self._ask("view_list", None)
-        if isinstance(answer, BaseResponse):
-            abort(answer)
+        self.send_away()
         raise NotFound(description="This job was deleted, or never existed.")
 
-    def _ask(self, action: str, owned: OwnedJob | None) -> bool | Response | BaseResponse:
-        return self._ask_about(action, None if owned is None else owned.job)
-
-    def _ask_about(self, action: str, job: Job | None) -> bool | Response | BaseResponse:
+    def _ask(self, action: str, about: OwnedJob | Job | None) -> bool | Response | BaseResponse:
         hook = self.runtime.hooks.authorize
         if hook is None:
             return open_for_development()
+        job = about.job if isinstance(about, OwnedJob) else about
         answer = current_app.ensure_sync(hook)(action, job)
         if answer is None or isinstance(answer, (bool, BaseResponse)):
             return answer if answer is not None else False

@@ -41,6 +41,8 @@ ROUTES = (
     Route(rule="/<uuid:uuid>/log.ndjson", endpoint="log_ndjson", view="log_views:as_ndjson"),
     Route(rule="/<uuid:uuid>/_lines", endpoint="log_earlier", view="log_views:earlier"),
     Route(rule="/<uuid:uuid>/artifacts/<name>", endpoint="artifact", view="download:artifact"),
+    Route(rule="/<uuid:uuid>/embed", endpoint="embed", view="embed:job_fragment"),
+    Route(rule="/_mine", endpoint="mine", view="mine:mine_fragment"),
     *(
         Route(rule=rule, endpoint=endpoint, view=view, methods=("GET", "POST"))
         for rule, endpoint, view in (
@@ -71,6 +73,7 @@ def make_blueprint(name: str = NAME) -> Blueprint:
         )
     blueprint.before_request(_guard)
     blueprint.after_request(_finish)
+    blueprint.app_context_processor(_lazily("mount:offer_widgets"))
     # By code: a handler for all of them would come after the host's own handler of one.
     for code in (400, 403, 404, 405, 409, 410, 413, 416, 422, 503):
         blueprint.register_error_handler(code, _lazily("problems:http_problem"))
@@ -112,8 +115,12 @@ def collisions(app: Flask, prefix: str) -> list[str]:
 
 
 def _is_ours(app: Flask, endpoint: str) -> bool:
-    mounted = app.blueprints.get(endpoint.rpartition(".")[0])
-    return isinstance(mounted, _Dashboard)
+    return is_mount(app, endpoint.rpartition(".")[0])
+
+
+def is_mount(app: Flask, name: str) -> bool:
+    """Whether the blueprint of that name is a dashboard."""
+    return isinstance(app.blueprints.get(name), _Dashboard)
 
 
 class _Dashboard(Blueprint):

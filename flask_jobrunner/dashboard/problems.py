@@ -19,7 +19,7 @@ from .rendering import FRAGMENT_HEADER, page
 
 RETRY_AFTER = 5
 """Seconds after which a page that found the database busy is worth asking for again."""
-FRAGMENTS = frozenset({"list_live", "job_live", "supervisors_live"})
+FRAGMENTS = frozenset({"list_live", "job_live", "supervisors_live", "embed", "mine"})
 
 
 @dataclass(frozen=True, kw_only=True)

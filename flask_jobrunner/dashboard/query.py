@@ -15,6 +15,7 @@ from flask_jobrunner.protocol.encoding import clean_text
 SEQ_MAX = 2**63 - 1
 CURSOR_LENGTH = 200
 TEXT_LENGTH = 255
+PATH_LENGTH = 2000
 _INTEGER = re.compile(r"[0-9]{1,19}")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TAG = re.compile(r"[0-9a-f]{0,16}")
@@ -94,6 +95,18 @@ def form_number(name: str) -> int:
     if not _INTEGER.fullmatch(text):
         refuse(name, "a whole number")
     return min(int(text), SEQ_MAX - 1)
+
+
+def local_path(name: str) -> str | None:
+    """An address on this site, to go back to; None when it is absent."""
+    text = _arguments().get(name)
+    if not text:
+        return None
+    # Browsers take a backslash for a slash, and two slashes for another site.
+    elsewhere = not text.startswith("/") or text.startswith("//") or "\\" in text
+    if elsewhere or len(text) > PATH_LENGTH or not text.isprintable():
+        refuse(name, "a path on this site")
+    return text
 
 
 def refuse(name: str, wanted: str) -> NoReturn:

@@ -8,8 +8,8 @@ from flask import Response, current_app, url_for
 
 from flask_jobrunner.model.records import Job
 
-from . import csrf
-from .rendering import page
+from . import csrf, query
+from .rendering import fragment, is_widget, page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +26,19 @@ class Question:
     fields: list[tuple[str, str]] = field(default_factory=list)
 
 
-def ask(question: Question, job: Job | None = None, *, back: str | None = None) -> Response:
-    """The page; 422 where the answer to it was refused. `back`: where a no leads."""
-    return page(
-        "confirm.html",
-        422 if question.refused else 200,
-        job=job,
-        ask=question,
-        back=back or url_for(".detail", uuid=job.uuid if job else ""),
-        fields=[*question.fields, *csrf.fields(current_app)],
-    )
+def ask(question: Question, job: Job | None = None, *, back: str = "") -> Response:
+    """The page, or a widget's part of it; 422 where the answer to it was refused.
+
+    `back` is where a no leads, unless the address says where it was asked from.
+    """
+    back_url = back_to(job) if job is not None else query.local_path("next") or back
+    fields = [*question.fields, *csrf.fields(current_app)]
+    if is_widget():
+        return fragment("_embed_ask.html", ask=question, csrf_fields=fields, back_url=back_url)
+    status = 422 if question.refused else 200
+    return page("confirm.html", status, job=job, ask=question, fields=fields, back_url=back_url)
+
+
+def back_to(job: Job, did: str | None = None) -> str:
+    """Where who asked came from: a page of the application's own, or the job's."""
+    return query.local_path("next") or url_for(".detail", uuid=job.uuid, did=did)

@@ -22,9 +22,11 @@ from flask_jobrunner.runtime import current_runtime, package_version
 
 from . import access, preferences
 from . import format as formatting
+from .mount import endpoint
 
 TEMPLATES = "jobrunner_templates"
 FRAGMENT_HEADER = "X-Jobrunner-Fragment"
+WIDGET_HEADER = "X-Jobrunner-Widget"
 OOB = Markup(' hx-swap-oob="true"')
 HTMX_CONFIG = json.dumps(
     {
@@ -59,6 +61,16 @@ def fragment(template: str, **context: Any) -> Response:
     return response
 
 
+def is_widget() -> bool:
+    """Whether a widget on a page of the application's own asks, and not a browser's bar."""
+    return WIDGET_HEADER in request.headers
+
+
+def piece(template: str, **context: Any) -> Markup:
+    """A piece for a page of the application's own, with everything in it escaped already."""
+    return Markup(render(template, **context))  # noqa: S704 - our templates escape
+
+
 def nothing_new() -> Response:
     """The answer to a poll with nothing to show."""
     response = make_response("", 204)
@@ -85,6 +97,7 @@ def render(template: str, **context: Any) -> str:
         "now": now,
         "oob": Markup(""),
         "preferences": preferences.current(),
+        "statuses": list(STATUS_WORDS),
         "open_for_development": access.open_for_development(),
         "version": package_version(),
         "zone": now.astimezone(zone).tzname(),
@@ -139,7 +152,7 @@ def _is_html(value: str) -> bool:
 
 def asset(filename: str) -> str:
     """The address of one of our files; it changes with the content."""
-    return url_for(".static", filename=filename, v=_digest(filename))
+    return url_for(endpoint("static"), filename=filename, v=_digest(filename))
 
 
 @lru_cache(maxsize=32)

@@ -39,6 +39,8 @@ def routes_of(uuid: str) -> list[tuple[str, str]]:
         ("GET", f"/jobs/{uuid}/log.ndjson"),
         ("GET", f"/jobs/{uuid}/_lines"),
         ("GET", f"/jobs/{uuid}/artifacts/<name>"),
+        ("GET", f"/jobs/{uuid}/embed"),
+        ("GET", "/jobs/_mine"),
         ("GET", f"/jobs/{uuid}/cancel"),
         ("POST", f"/jobs/{uuid}/cancel"),
         ("GET", f"/jobs/{uuid}/requeue"),
@@ -178,6 +180,8 @@ NEEDED = {
     "/log.ndjson": "view_log",
     "/_lines": "view_log",
     "/artifacts/<name>": "download",
+    "/embed": "view_job",
+    "/jobs/_mine": "view_job",  # asked for each job of the list
     "/cancel": "cancel",
     "/requeue": "requeue",
     "/force-stop": "force_stop",

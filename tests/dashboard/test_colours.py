@@ -138,7 +138,13 @@ def weight(files: list[Path]) -> tuple[int, int]:
 
 
 def test_styles_and_scripts_keep_to_their_weight() -> None:
-    scripts = weight([file for file in STATIC.glob("*.js") if ".min." not in file.name])
+    scripts = weight(
+        [
+            file
+            for file in STATIC.glob("*.js")
+            if not file.name.startswith("embed") and ".min." not in file.name
+        ]
+    )
 
     assert len(sheets_of_pages()) >= 8
     for page, sheets in sheets_of_pages().items():
@@ -148,3 +154,10 @@ def test_styles_and_scripts_keep_to_their_weight() -> None:
     # More than a log that only grows: earlier lines, ranges, times, announcements.
     assert scripts[0] <= 18_000
     assert scripts[1] <= 6_144
+
+
+def test_what_the_widgets_add_to_a_page_of_the_application_is_small() -> None:
+    styles, scripts = ([*STATIC.glob(f"embed*.{kind}")] for kind in ("css", "js"))
+
+    assert weight(styles)[1] <= 1_500
+    assert weight(scripts)[1] <= 4_000

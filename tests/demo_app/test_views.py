@@ -214,6 +214,21 @@ def test_the_front_page_links_results_of_imports_only(client: FlaskClient) -> No
     assert 'href="/imports/7"' in page
 
 
+def test_an_import_that_runs_is_shown_live_on_its_page(app: Flask, client: FlaskClient) -> None:
+    with app.app_context():
+        upload = Import(file_name="my.csv", stored_name="x", sha256="0" * 64, size=3)
+        db.session.add(upload)
+        db.session.commit()
+        job = jobs.enqueue("demo.import_csv", {"import_id": 1}, reference=upload.reference).job
+        assert job is not None
+
+    page = client.get("/imports/1").text
+
+    assert f'data-jr-poll="/jobs/{job.uuid}/embed?' in page
+    assert "Show what it brought in" in page
+    assert f'href="/jobs/{job.uuid}/cancel?next=/imports/1"' in page
+
+
 def test_there_is_no_job_but_the_known_ones(client: FlaskClient, starts: Starts) -> None:
     assert client.post("/run/anything").status_code == 404
     assert client.get("/imports/1").status_code == 404
