@@ -106,7 +106,7 @@ def _requeue(who: Viewer, job: Job, *, confirmed: bool) -> Response | BaseRespon
             text = "Another job holds its lock key; this one can run again when that has ended."
             return conflict("The lock is taken", text, job)
         case _:
-            return redirect(_back_to(job, did="requeue"), 303)
+            return redirect(back_to(job, did="requeue"), 303)
 
 
 def too_late(job: Job) -> Response:

@@ -6,7 +6,7 @@ and one that is not there are the same sentence, and the same answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from flask import Response, redirect, request, url_for
@@ -22,7 +22,7 @@ from . import notices, polling, query
 from .access import Viewer, viewer
 from .format import Value, json_value, visible
 from .job_page import read_at, sentence
-from .log_panel import LineView, line_view, nothing_text
+from .log_panel import LineStyle, LineView, line_view, nothing_text
 from .mount import endpoint
 from .polling import Poll
 from .progress import ProgressView, progress_tag, progress_view
@@ -168,7 +168,7 @@ def _tail(who: Viewer, owned: OwnedJob, cursor: int | None, *, wanted: bool) -> 
     """The newest lines, or those after `cursor`: where these are more, older ones are left out."""
     if not (wanted and who.may("view_log", owned)):
         return Tail(lines=[], cursor=owned.log_seq, shown=False)
-    logs, config = who.runtime.logs, who.runtime.config
+    logs = who.runtime.logs
     found: list[LogLine] = []
     if cursor is None or owned.log_seq - cursor > TAIL:
         found = logs.newest(owned.job.id, TAIL)
@@ -176,8 +176,10 @@ def _tail(who: Viewer, owned: OwnedJob, cursor: int | None, *, wanted: bool) -> 
         found = logs.after(owned.job.id, cursor, TAIL)
     # Lines that were removed because they are old are not waited for.
     last = max(found[-1].seq if found else 0, owned.log_seq, cursor or 0)
+    # Not the viewer's own zone: the cookie that says it is not sent to the application's pages.
+    style = replace(LineStyle.of(who.runtime, owned), zone=who.runtime.config.timezone)
     return Tail(
-        lines=[line_view(line, config.timezone, config.redact_keys) for line in found],
+        lines=[line_view(line, style) for line in found],
         cursor=last,
         shown=True,
         nothing=nothing_text(owned),
