@@ -209,7 +209,7 @@ def test_a_credential_opens_its_job_once(
         child.send(line_of(envelope))
     assert sorted([first.end()[0], second.end()[0]]) == [0, 5]
     told = [[message["type"] for message in child.messages()] for child in (first, second)]
-    assert sorted(told) == [["booted", "claimed", "started"], ["booted", "refused"]]
+    assert sorted(told) == [["booted", "claimed", "started", "returned"], ["booted", "refused"]]
     assert job_of(host_app, envelope).status == "succeeded"
 
 
@@ -243,12 +243,13 @@ def test_the_claim_is_told_with_what_the_report_will_need(
     child = start_child(host_environment, str(envelope.job_id))
     child.send(line_of(envelope))
     assert child.end()[0] == 0
-    booted, claimed, started = child.messages()
+    booted, claimed, started, returned = child.messages()
     assert booted["type"] == "booted"
     assert (claimed["uuid"], claimed["attempt"]) == (envelope.job_uuid, 1)
     assert len(claimed["token"]) == 64
     assert len(claimed["nonce"]) == 16
     assert started["budget"] is None
+    assert returned["type"] == "returned"
 
 
 def test_a_parent_that_is_gone_changes_nothing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from flask import Flask
 
@@ -12,6 +13,12 @@ from flask_jobrunner.protocol import identity
 from flask_jobrunner.repositories.supervisors import NewSupervisor
 from flask_jobrunner.runtime import Runtime
 from tests.helpers.commands import Commands
+
+
+@pytest.fixture
+def host_config() -> dict[str, object]:
+    """A lease that outlasts whatever the commands take on a busy machine."""
+    return {"JOBRUNNER_LEASE": 600}
 
 
 def add_supervisor(app: Flask, uuid: str, **values: Any) -> None:

@@ -39,7 +39,7 @@ class Fault:
     database: str
     hit: int = 1
     after: str | None = None
-    """A file: only what comes by once it is there counts."""
+    """A file: only what comes by once something is written in it counts."""
 
     def environ(self) -> dict[str, str]:
         """What a process needs in its environment, and hands on to its children."""
@@ -68,11 +68,18 @@ class _Hook:
         after = self._fault.after
         if name != self._fault.point or process_role() != self._fault.role:
             return
-        if after is not None and not Path(after).exists():
+        if after is not None and not _is_written(Path(after)):
             return
         self._hits += 1
         if self._hits == self._fault.hit and _is_first(self._fault.mark):
             ACTIONS[self._fault.action](self._fault)
+
+
+def _is_written(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _is_first(mark: str) -> bool:
