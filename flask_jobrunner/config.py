@@ -199,6 +199,8 @@ class Config:
     redact_keys: tuple[str, ...] = _key(DEFAULT_REDACT_KEYS, _strings)
     trusted_origins: tuple[str, ...] = _key((), _origins)
     timezone: ZoneInfo = _key("UTC", _zone)
+    title: str | None = _key(None, _optional(_text))
+    environment: str | None = _key(None, _optional(_text))
     poll_min: float = _key(1.0, _seconds)
     force_stop: bool = _key(False, _flag)  # noqa: FBT003 - the default of a key
 
@@ -237,7 +239,7 @@ def _check_together(config: Config) -> None:
         )
     if config.command and os.sep in config.command[0] and not Path(config.command[0]).exists():
         raise ConfigError(f"{PREFIX}COMMAND starts with {config.command[0]}, which does not exist.")
-    for name, limit in (("revision", 255), ("instance", 255)):
+    for name, limit in (("revision", 255), ("instance", 255), ("title", 60), ("environment", 30)):
         value = getattr(config, name)
         if value is not None and len(value) > limit:
             raise ConfigError(f"{PREFIX}{name.upper()} is longer than {limit} characters.")

@@ -53,6 +53,8 @@ GOOD: dict[str, list[Any]] = {
     "TIMEZONE": ["UTC", "Europe/Berlin"],
     "POLL_MIN": [1, 0.5],
     "FORCE_STOP": [True, False],
+    "TITLE": [None, "Shop jobs"],
+    "ENVIRONMENT": [None, "staging"],
 }
 BAD: list[tuple[str, Any]] = [
     ("APP", ""),

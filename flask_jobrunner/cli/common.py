@@ -91,6 +91,11 @@ def read_age(context: click.Context, parameter: click.Parameter, value: str | No
         return None
     found = _AGE.match(value.strip())
     seconds = int(found[1]) * _UNITS[found[2] or "s"] if found else 0
+    if found and not seconds:
+        # With `prune` a slip would remove everything that has ended.
+        raise click.BadParameter(
+            "An age is more than 0, such as 90d, 12h or 30m.", context, parameter
+        )
     if not 0 < seconds <= LONGEST_AGE:
         raise click.BadParameter(
             f"{value!r} is no age; write 90d, 12h, 30m or seconds.", context, parameter

@@ -12,7 +12,7 @@ import click
 from flask_jobrunner.caller.inspect import error_of, why_untaken
 from flask_jobrunner.model import words
 from flask_jobrunner.model.files import File
-from flask_jobrunner.model.ladder import ladder, silent_since
+from flask_jobrunner.model.ladder import ladder, silence, silent_since
 from flask_jobrunner.model.records import Attempt, Event, OwnedJob
 from flask_jobrunner.protocol.encoding import decode_json
 from flask_jobrunner.runtime import Runtime
@@ -100,7 +100,7 @@ def _event(event: Event, runtime: Runtime) -> str:
     what = event.to_status if event.to_status != event.from_status else None
     parts = [moment(event.at, runtime.config.timezone), f"{event.action:<8}"]
     parts.append(status_word(what) if what else "")
-    notes = [one_line(event.reason or "")]
+    notes = [one_line(event.reason or ""), silence(event)]
     notes += [f"attempt {event.attempt}"] if event.attempt > 1 else []
     notes += [f"by {one_line(event.actor)}"] if event.actor else []
     told = ", ".join(note for note in notes if note)

@@ -80,7 +80,7 @@ def may_be_forced(runtime: Runtime, owned: OwnedJob) -> bool:
         return False
     if owned.job.stop_reason == "force":
         return False
-    return owned.now - asked_at >= _grace(runtime, owned) * 1_000_000
+    return owned.now - asked_at >= (cancel_grace(runtime, owned) or FORCE_GRACE) * 1_000_000
 
 
 def is_repeatable(runtime: Runtime, owned: OwnedJob) -> bool:
@@ -93,9 +93,10 @@ def is_repeatable(runtime: Runtime, owned: OwnedJob) -> bool:
         return False
 
 
-def _grace(runtime: Runtime, owned: OwnedJob) -> float:
+def cancel_grace(runtime: Runtime, owned: OwnedJob) -> float | None:
+    """Seconds from a cancel to the end of the process; None: it is asked, and nothing more."""
     try:
         handler = runtime.handlers.find(owned.job.job_type)
     except UnknownJobType:
-        return runtime.config.cancel_grace or FORCE_GRACE
-    return runtime.budget(handler, "cancel_grace") or FORCE_GRACE
+        return runtime.config.cancel_grace
+    return runtime.budget(handler, "cancel_grace")

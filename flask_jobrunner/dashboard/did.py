@@ -28,6 +28,8 @@ class Done:
 
     tone: str
     text: Markup
+    told: bool = False
+    """Whether a notice says the same for as long as it is true."""
 
 
 def what_was_done(runtime: Runtime, owned: OwnedJob) -> Done | None:
@@ -43,4 +45,5 @@ def what_was_done(runtime: Runtime, owned: OwnedJob) -> Done | None:
     what = _TEXTS.get((event.action, event.to_status or ""), "Done")
     by = f" by {visible(event.actor)}" if event.actor else ""
     text = escape(f"{what}{by}, ") + when(event.at, preferences.zone(runtime))
-    return Done(tone="succeeded", text=text)
+    told = owned.job.status == event.to_status == "cancel_requested"
+    return Done(tone="succeeded", text=text, told=told)

@@ -27,6 +27,7 @@ from .mount import endpoint
 from .polling import Poll
 from .progress import ProgressView, progress_tag, progress_view
 from .rendering import fragment, is_widget, nothing_new, piece
+from .usual import usual_seconds, usually_takes
 
 TAIL = 100
 """Lines that a widget shows at most; the job's page has them all."""
@@ -76,6 +77,8 @@ class Widget:
     cancel_url: str
     url: str
     poll: Poll | None
+    usual: str = ""
+    """How long a job of this type usually takes, while this one is under way."""
 
 
 def head(nonce: str | None = None) -> Markup:
@@ -95,7 +98,7 @@ def job_widget(
         # Not the page's end: it is the application's, and has more to say than this job.
         return piece("_embed_absent.html")
     here = request.script_root + request.full_path.rstrip("?")
-    shown = _widget(who, owned, options, here=here)
+    shown = _with_usual(who, owned, _widget(who, owned, options, here=here))
     own = Markup(done)  # noqa: S704 - the page's own markup, as its author wrote it
     return piece("_embed.html", now=read_at(owned), job=owned.job, widget=shown, done=own)
 
@@ -115,6 +118,7 @@ def job_fragment(uuid: UUID) -> Response | BaseResponse:
         and _is_known(owned, shown.log, shown.poll, seen)
     ):
         return nothing_new()
+    shown = _with_usual(who, owned, shown)
     return fragment("_embed.html", now=read_at(owned), job=owned.job, widget=shown, done="")
 
 
@@ -162,6 +166,13 @@ def _widget(
         url=url_for(endpoint("detail"), uuid=job.uuid),
         poll=poll,
     )
+
+
+def _with_usual(who: Viewer, owned: OwnedJob, shown: Widget) -> Widget:
+    # Not in `_widget`: most polls find nothing new, and need not read the type's history.
+    if not owned.job.is_active:
+        return shown
+    return replace(shown, usual=usually_takes(usual_seconds(who.runtime, owned.job, who.scope)))
 
 
 def _tail(who: Viewer, owned: OwnedJob, cursor: int | None, *, wanted: bool) -> Tail:

@@ -81,6 +81,11 @@ def short_time(time: datetime, zone: tzinfo, now: datetime) -> str:
     return f"{local.day} {_MONTHS[local.month - 1]}{year}, {local:%H:%M:%S}"
 
 
+def moment(time: datetime, zone: tzinfo, now: datetime) -> str:
+    """The same where nothing else names the zone."""
+    return f"{short_time(time, zone, now)} {time.astimezone(zone):%Z}"
+
+
 def ago(time: datetime, now: datetime) -> str:
     """How long ago, up to a day; past that the absolute time says more."""
     seconds = int((now - time).total_seconds())
@@ -143,6 +148,14 @@ _CONTROLS = {
     **{code: f"\u27e8U+{code:04X}\u27e9" for code in range(0x202A, 0x202F)},
     **{code: f"\u27e8U+{code:04X}\u27e9" for code in range(0x2066, 0x206A)},
 }
+
+
+def coded(text: str) -> Markup:
+    """A sentence of ours with what stands between backticks as code."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if n % 2 else visible(part)
+        for n, part in enumerate(text.split("`"))
+    )
 
 
 def plain(text: str) -> str:

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from flask_jobrunner.model.records import OwnedJob
 
-from . import job_list, log_panel, narrowed, polling, query, supervisor_page
+from . import frame, job_list, log_panel, narrowed, polling, query, supervisor_page
 from .access import Viewer, viewer
 from .job_page import job_page, read_at
 from .log_panel import LogPanel
@@ -88,6 +88,7 @@ def supervisors_live() -> Response | BaseResponse:
         now=datetime.now(UTC),
         oob=OOB,
         page=shown,
+        links=frame.frame(who.runtime, who).links,
         poll=polling.supervisors_poll(who.runtime, shown.tag),
     )
 

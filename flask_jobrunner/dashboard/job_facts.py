@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, OwnedJob
 
-from .format import Clock, running_for, short_time, thousands, visible
+from .format import Clock, moment, running_for, thousands, visible
 from .usual import expected_end, usually_takes
 
 
@@ -28,6 +28,9 @@ def facts(
     now: datetime,
     zone: tzinfo,
     usual: float | None = None,
+    *,
+    kept_until: datetime | None = None,
+    log_kept_until: datetime | None = None,
 ) -> list[Fact]:
     """The facts, in the order in which they matter."""
     job = owned.job
@@ -47,6 +50,8 @@ def facts(
         Fact(label="Errors", text=_count(job.error_count)),
         Fact(label="Worker", text=_worker(attempt)),
         Fact(label="Revision", text=owned.revision or "", code=True),
+        Fact(label="Kept until", text=_at(kept_until, now, zone)),
+        Fact(label="Log kept until", text=_at(log_kept_until, now, zone)),
         Fact(label="Reason", text=job.error_reason_code or "", code=True),
     ]
     shown = [fact for fact in told if fact.text or fact.clock]
@@ -54,10 +59,11 @@ def facts(
 
 
 def _not_before(owned: OwnedJob, now: datetime, zone: tzinfo) -> str:
-    at = owned.job.not_before
-    if at is None or owned.job.status != "queued":
-        return ""
-    return f"{short_time(at, zone, now)} {at.astimezone(zone):%Z}"
+    return _at(owned.job.not_before if owned.job.status == "queued" else None, now, zone)
+
+
+def _at(time: datetime | None, now: datetime, zone: tzinfo) -> str:
+    return "" if time is None else moment(time, zone, now)
 
 
 def _wait(owned: OwnedJob, now: datetime) -> Fact:

@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from markupsafe import Markup
 
 from flask_jobrunner.model import words
-from flask_jobrunner.model.records import Attempt, Job, OwnedJob
+from flask_jobrunner.model.records import Attempt, Event, Job, OwnedJob
 from flask_jobrunner.protocol.encoding import decode_json
 from flask_jobrunner.protocol.redact import mask_text
+from flask_jobrunner.runtime import Runtime
 
 from . import deeds, job_facts, notices, preferences, timeline
 from .access import Viewer
@@ -20,7 +21,7 @@ from .file_list import FileView, file_views
 from .format import Value, epoch_ms, json_value, running_for, visible
 from .job_facts import Fact
 from .log_panel import LogPanel
-from .notices import Notice
+from .notices import Around, Notice
 from .polling import Poll
 from .progress import ProgressView, progress_view
 from .timeline import AttemptView, Entry
@@ -72,9 +73,7 @@ def job_page(
         return JobPage(
             sentence="",
             announcement="",
-            notices=notices.notices(
-                owned, now, asked, error_shown=False, untaken=untaken(runtime, owned)
-            ),
+            notices=notices.notices(owned, now, _around(runtime, owned, asked)),
             progress=progress,
             log=log,
             poll=poll,
@@ -89,11 +88,7 @@ def job_page(
         sentence=sentence(job, now, current),
         announcement=f"{words.STATUS_WORDS[job.status]}. {words.sentence(job, now, current)}",
         notices=notices.notices(
-            owned,
-            now,
-            events,
-            error_shown=error is not None,
-            untaken=untaken(runtime, owned),
+            owned, now, _around(runtime, owned, events, error_shown=error is not None)
         ),
         progress=progress,
         log=log,
@@ -106,6 +101,8 @@ def job_page(
             now,
             preferences.zone(runtime),
             usual_seconds(runtime, job, viewer.scope),
+            kept_until=kept_until(job, runtime.config.job_retention),
+            log_kept_until=_log_kept_until(runtime, owned),
         ),
         timeline=timeline.entries(events),
         attempts=timeline.attempt_views(attempts, events, job, now, keys),
@@ -113,6 +110,34 @@ def job_page(
         result=_result(owned, keys, shown=visible_values),
         error=error,
         files=file_views(viewer, owned),
+    )
+
+
+def kept_until(job: Job, seconds: float | None) -> datetime | None:
+    """When what ended with the job is removed; None where it is not. A lost job stays."""
+    if seconds is None or job.finished_at is None or job.status == "lost":
+        return None
+    return job.finished_at + timedelta(seconds=seconds)
+
+
+def _log_kept_until(runtime: Runtime, owned: OwnedJob) -> datetime | None:
+    """Where that is earlier than the job's own end."""
+    config = runtime.config
+    end = kept_until(owned.job, config.log_retention) if owned.log_seq else None
+    whole = kept_until(owned.job, config.job_retention)
+    return None if end is not None and whole is not None and whole <= end else end
+
+
+def _around(
+    runtime: Runtime, owned: OwnedJob, events: Sequence[Event], *, error_shown: bool = False
+) -> Around:
+    return Around(
+        zone=preferences.zone(runtime),
+        events=events,
+        error_shown=error_shown,
+        untaken=untaken(runtime, owned),
+        grace=deeds.cancel_grace(runtime, owned),
+        kept_until=kept_until(owned.job, runtime.config.job_retention),
     )
 
 

@@ -99,7 +99,8 @@ class LogPanel:
 def tail(runtime: Runtime, owned: OwnedJob) -> LogPanel:
     """The newest lines, for a page that is opened."""
     lines = _fitting(runtime.logs.newest(owned.job.id, FIRST_LINES)[::-1], FIRST_BYTES)[::-1]
-    return _panel(runtime, owned, lines, shown=count_text(lines), tailing=owned.job.is_active)
+    shown, active = count_text(lines), owned.job.is_active
+    return _panel(runtime, owned, lines, cursor=_last(owned, lines), shown=shown, tailing=active)
 
 
 def following(runtime: Runtime, owned: OwnedJob, cursor: int) -> LogPanel:
@@ -108,7 +109,7 @@ def following(runtime: Runtime, owned: OwnedJob, cursor: int) -> LogPanel:
     start = cursor if owned.log_seq - cursor <= FAR else owned.log_seq - POLL_LINES
     if owned.log_seq > cursor:
         lines = _fitting(runtime.logs.after(owned.job.id, start, POLL_LINES), POLL_BYTES)
-    last = lines[-1].seq if lines else cursor
+    last = lines[-1].seq if lines else _last(owned, lines)
     shown = f"{thousands(last)} line{'' if last == 1 else 's'}"
     return _panel(runtime, owned, lines, cursor=last, shown=shown, left_out=start - cursor)
 
@@ -126,14 +127,14 @@ def _panel(
     lines: Sequence[LogLine],
     *,
     shown: str,
-    cursor: int | None = None,
+    cursor: int,
     tailing: bool = False,
     left_out: int = 0,
 ) -> LogPanel:
     style = LineStyle.of(runtime, owned)
     return LogPanel(
         lines=[line_view(line, style) for line in lines],
-        cursor=cursor if cursor is not None else lines[-1].seq if lines else 0,
+        cursor=cursor,
         shown=shown,
         size=size_text(owned),
         nothing=nothing_text(owned),
@@ -192,8 +193,15 @@ def nothing_text(owned: OwnedJob) -> str:
     if owned.job.is_active:
         return "Waiting for the first line"
     if owned.log_seq:
+        if owned.log_seq == 1:
+            return "The only line of this log was removed; it was old"
         return f"The {thousands(owned.log_seq)} lines of this log were removed; they were old"
     return "This job wrote no log"
+
+
+def _last(owned: OwnedJob, lines: Sequence[LogLine]) -> int:
+    """Up to which line a page knows the log. Lines that were removed are not waited for."""
+    return max(owned.log_seq, lines[-1].seq if lines else 0)
 
 
 def _fitting(lines: Iterable[LogLine], size: int) -> list[LogLine]:

@@ -14,7 +14,7 @@ from flask import url_for
 from flask_jobrunner.model.records import Job, OwnedJob
 from flask_jobrunner.runtime import Runtime
 
-from . import deeds, job_list, preferences
+from . import deeds, job_list, notices
 from .narrowed import Narrowed
 from .progress import progress_tag
 from .untaken import untaken
@@ -35,7 +35,7 @@ class Poll:
 def job_poll(runtime: Runtime, owned: OwnedJob, cursor: int, *, quiet: float) -> Poll:
     """The next poll of a job's page that was `quiet` (no line, no change) for so many seconds."""
     now = owned.now / 1_000_000
-    seconds = shown(job_seconds(owned.job, now, quiet), preferences.poll_floor(runtime))
+    seconds = shown(job_seconds(owned.job, now, quiet), runtime.config.poll_min)
     url = url_for(
         ".job_live",
         uuid=owned.job.uuid,
@@ -51,7 +51,8 @@ def job_poll(runtime: Runtime, owned: OwnedJob, cursor: int, *, quiet: float) ->
 def page_tag(runtime: Runtime, owned: OwnedJob) -> str:
     """A digest of what may change on a job's page while its row does not."""
     forced = "forced" if deeds.may_be_forced(runtime, owned) else ""
-    return progress_tag(owned.job, untaken(runtime, owned) + forced)
+    heard = "heard" if notices.has_heard(owned) else ""
+    return progress_tag(owned.job, untaken(runtime, owned) + forced + heard)
 
 
 def goes_on(runtime: Runtime, owned: OwnedJob, cursor: int) -> bool:
@@ -79,7 +80,7 @@ def job_seconds(job: Job, now: float, quiet: float) -> float:
 def supervisors_poll(runtime: Runtime, tag: str) -> Poll:
     """The next poll of the supervisors' page."""
     url = url_for(".supervisors_live", v=tag)
-    return Poll(url=url, seconds=shown(LIST_SECONDS, preferences.poll_floor(runtime)))
+    return Poll(url=url, seconds=shown(LIST_SECONDS, runtime.config.poll_min))
 
 
 def list_poll(
@@ -99,7 +100,7 @@ def list_poll(
         a=",".join(job.uuid for job in active) or None,
         v=job_list.tag(active, news),
     )
-    return Poll(url=url, seconds=shown(LIST_SECONDS, preferences.poll_floor(runtime)))
+    return Poll(url=url, seconds=shown(LIST_SECONDS, runtime.config.poll_min))
 
 
 def shown(seconds: float, floor: float) -> str:

@@ -33,11 +33,6 @@ class Preferences:
     poll: str = "auto"
     wrap: str = "on"
 
-    @property
-    def paused(self) -> bool:
-        """Whether pages open without keeping themselves up to date."""
-        return self.poll == "off"
-
 
 def current() -> Preferences:
     """Those of this request; what a cookie has made up is the default."""
@@ -75,12 +70,6 @@ def keep(response: Response, preferences: Preferences) -> None:
 def zone(runtime: Runtime) -> tzinfo:
     """The zone in which this browser is shown times."""
     return _zone(current().zone) or runtime.config.timezone
-
-
-def poll_floor(runtime: Runtime) -> float:
-    """Seconds between two polls, at least."""
-    wanted = current().poll
-    return max(runtime.config.poll_min, float(wanted) if wanted.isdigit() else 0.0)
 
 
 def _zone(name: str) -> tzinfo | None:

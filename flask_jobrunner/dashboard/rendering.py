@@ -22,10 +22,13 @@ from flask_jobrunner.runtime import current_runtime, package_version
 
 from . import access, preferences
 from . import format as formatting
+from . import frame as framing
 from .mount import endpoint
 
 TEMPLATES = "jobrunner_templates"
 FRAGMENT_HEADER = "X-Jobrunner-Fragment"
+AS_OF_HEADER = "X-Jobrunner-As-Of"
+"""Milliseconds since 1970 and the same as text: a page without news is as fresh as one with."""
 WIDGET_HEADER = "X-Jobrunner-Widget"
 OOB = Markup(' hx-swap-oob="true"')
 HTMX_CONFIG = json.dumps(
@@ -48,6 +51,7 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
     # A page about an error asks the host nothing: its answer may be what went wrong.
     who = access.viewer() if status < 400 else None
     links = {
+        "frame": framing.frame(current_runtime(), who),
         "supervisors_url": who and who.may("view_supervisors") and url_for(".supervisors"),
         "prefs_url": who and who.may("view_list") and url_for(".prefs"),
     }
@@ -56,9 +60,7 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
 
 def fragment(template: str, **context: Any) -> Response:
     """A piece of a page for a poll, with the header that tells it from a login page."""
-    response = make_response(render(template, **context))
-    response.headers[FRAGMENT_HEADER] = "1"
-    return response
+    return _dated(make_response(render(template, **context)), context["now"])
 
 
 def is_widget() -> bool:
@@ -73,8 +75,14 @@ def piece(template: str, **context: Any) -> Markup:
 
 def nothing_new() -> Response:
     """The answer to a poll with nothing to show."""
-    response = make_response("", 204)
+    return _dated(make_response("", 204), datetime.now(UTC))
+
+
+def _dated(response: Response, now: datetime) -> Response:
+    runtime = current_runtime()
+    as_of = formatting.when(now, preferences.zone(runtime)).striptags()
     response.headers[FRAGMENT_HEADER] = "1"
+    response.headers[AS_OF_HEADER] = f"{formatting.epoch_ms(now)} {as_of}"
     return response
 
 
@@ -131,6 +139,7 @@ def make_environment(app: Flask) -> Environment:
         "epoch_ms": formatting.epoch_ms,
         "iso": formatting.iso,
         "name": formatting.name,
+        "coded": formatting.coded,
         "short": formatting.short,
         "thousands": formatting.thousands,
         "word": lambda status: STATUS_WORDS[status],

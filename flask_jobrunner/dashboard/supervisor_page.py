@@ -72,7 +72,10 @@ def supervisor_page(who: Viewer) -> SupervisorPage:
     alive = [one for one in found if one.silent_for <= runtime.supervisor_silence]
     running = runtime.supervisors.running([one.uuid for one in found])
     cards = [_card(who, one, running.get(one.uuid, [])) for one in found]
-    waiting = [_line(group, alive) for group in runtime.supervisors.waiting(who.scope)]
+    # Without a card the page says so itself, with the command.
+    waiting = [
+        _line(group, alive if cards else None) for group in runtime.supervisors.waiting(who.scope)
+    ]
     return SupervisorPage(
         cards=cards, waiting=waiting, command=_command(runtime), tag=_tag(cards, waiting)
     )
@@ -123,14 +126,15 @@ def _rounded(seconds: float) -> float:
     return seconds // step * step
 
 
-def _line(group: Waiting, alive: list[Supervisor]) -> Line:
+def _line(group: Waiting, alive: list[Supervisor] | None) -> Line:
     more = group.number >= WAITING_CAP
+    why = None if alive is None else nobody_takes(group.job_type, group.revision, alive)
     return Line(
         job_type=visible(group.job_type),
         number=f"{thousands(group.number)}{'+' if more else ''}",
         since=group.since,
         revision=visible(group.revision or ""),
-        untaken=visible(nobody_takes(group.job_type, group.revision, alive) or ""),
+        untaken=visible(why or ""),
     )
 
 

@@ -108,7 +108,8 @@ def _deed(event: Event) -> str:
 
 def _why(event: Event) -> str:
     if not event.reason:
-        return ""
+        told = ladder.silence(event)
+        return told[:1].upper() + told[1:]
     return _REASONS.get(event.reason, event.reason)
 
 

@@ -9,7 +9,7 @@ from flask_jobrunner.model.runs import usual
 from flask_jobrunner.repositories.listing import JobFilter
 from flask_jobrunner.runtime import Runtime
 
-from .format import short_time, whole_duration
+from .format import moment, whole_duration
 
 RUNS = 50
 LOOKED_AT = 10_000
@@ -40,4 +40,4 @@ def expected_end(job: Job, seconds: float | None, now: datetime, zone: tzinfo) -
     end = job.started_at + timedelta(seconds=seconds)
     if end < now:
         return "It takes longer than usual"
-    return f"{short_time(end, zone, now)} {end.astimezone(zone):%Z}"
+    return moment(end, zone, now)

@@ -36,6 +36,15 @@ def silent_since(events: Sequence[Event], attempt: int) -> datetime | None:
     return None
 
 
+def silence(event: Event) -> str:
+    """What a stall was, or how long it lasted; empty for every other event."""
+    silent = (event.evidence or {}).get("silent")
+    if event.action not in ("stall", "resumed") or not isinstance(silent, (int, float)):
+        return ""
+    how_long = f"no progress and no output for {duration(silent)}"
+    return how_long if event.action == "stall" else f"goes on, after {how_long}"
+
+
 def ladder(events: Sequence[Event], attempt: Attempt) -> list[str]:
     """The sentences on how an attempt was stopped; none where nobody asked."""
     told, before = list[str](), attempt.claimed_at

@@ -67,7 +67,7 @@ def nobody_takes(
     """Why a waiting job is taken by none of these supervisors; None where one takes it."""
     takers = [one for one in supervisors if one.drain_requested_at is None]
     if not takers:
-        return "No supervisor is running, so nobody takes this job: run `flask jobs work`."
+        return "No supervisor is running: start one with `flask jobs work`."
     takers = [one for one in takers if one.takes_type(job_type)]
     if not takers:
         return f"No supervisor that is running takes jobs of the type {job_type}."
@@ -92,7 +92,8 @@ def duration(seconds: float) -> str:
         return f"{whole // 60} min {whole % 60:02d} s"
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+    days, hours = whole // 86400, whole % 86400 // 3600
+    return f"{days} d {hours} h" if hours else f"{days} d"
 
 
 def size(count: int) -> str:
@@ -171,7 +172,8 @@ def autopsy(evidence: dict[str, Any], *, asked: bool = False) -> str:
     else:
         return "the process is gone, and nobody saw how it ended"
     if isinstance(wall, (int, float)):
-        text += f" after {duration(wall)}"
+        # Not how long the job ran: the process built the application first.
+        text += f", {duration(wall)} after the process began"
     if evidence.get("peak_rss"):
         text += f", peak memory {size(int(evidence['peak_rss']))}"
     killed = evidence.get("killed")

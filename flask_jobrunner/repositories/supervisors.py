@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, RowMapping, and_, delete, func, insert, or_, select, update
 
 from flask_jobrunner.model.records import Identity, OwnedJob, Supervisor
 from flask_jobrunner.model.statuses import OWNED, JobStatus
@@ -47,6 +47,15 @@ class Waiting:
     revision: str | None
     number: int
     since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pulse:
+    """How many supervisors live, and whether anything waits for one, by the database's clock."""
+
+    alive: int
+    waits: bool
+    now: datetime
 
 
 class SupervisorRepository:
@@ -122,16 +131,9 @@ class SupervisorRepository:
 
         `owner` None: everybody's.
         """
-        jobs, now = self._database.tables.jobs, self._database.now()
-        some = select(jobs.c.job_type, jobs.c.revision, jobs.c.queued_at).where(
-            jobs.c.claim_mode == "trusted",
-            jobs.c.status == str(JobStatus.QUEUED),
-            or_(jobs.c.not_before.is_(None), jobs.c.not_before <= now),
-            or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= now),
-        )
-        if owner is not None:
-            some = some.where(jobs.c.owner == owner)
-        part = some.limit(WAITING_CAP).subquery()
+        jobs = self._database.tables.jobs
+        some = select(jobs.c.job_type, jobs.c.revision, jobs.c.queued_at)
+        part = some.where(*self._waits(owner)).limit(WAITING_CAP).subquery()
         first = func.min(part.c.queued_at).label("since")
         statement = (
             select(part.c.job_type, part.c.revision, func.count().label("number"), first)
@@ -147,6 +149,36 @@ class SupervisorRepository:
             )
             for row in self._database.rows(statement)
         ]
+
+    def pulse(self, silence: float, owner: str | None = None) -> Pulse:
+        """What the frame of every page tells, in one statement; see `alive` and `waiting`."""
+        table, jobs = self._database.tables.supervisors, self._database.tables.jobs
+        now = self._database.now()
+        alive = select(func.count()).where(
+            table.c.heartbeat_at >= now - round(silence * MICROSECONDS)
+        )
+        first = select(jobs.c.id).where(*self._waits(owner)).limit(1).subquery()
+        waits = select(func.count()).select_from(first)
+        statement = select(
+            now.label("now_us"),
+            alive.scalar_subquery().label("alive"),
+            waits.scalar_subquery().label("waits"),
+        )
+        (row,) = self._database.rows(statement)
+        return Pulse(
+            alive=int(row["alive"]), waits=bool(row["waits"]), now=as_known_time(int(row["now_us"]))
+        )
+
+    def _waits(self, owner: str | None) -> list[ColumnElement[bool]]:
+        """Pulled, due, and in nobody's slot."""
+        jobs, now = self._database.tables.jobs, self._database.now()
+        found = [
+            jobs.c.claim_mode == "trusted",
+            jobs.c.status == str(JobStatus.QUEUED),
+            or_(jobs.c.not_before.is_(None), jobs.c.not_before <= now),
+            or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= now),
+        ]
+        return found if owner is None else [*found, jobs.c.owner == owner]
 
     def _set(self, uuid: str, column: str) -> bool:
         table, now = self._database.tables.supervisors, self._database.now()

@@ -1,10 +1,9 @@
-// The gate before every poll, and what the page says about its own freshness.
-// htmx asks at the interval that the server wrote into #jr-poll; this script may only hold it back.
+// htmx polls at the interval that the server wrote into #jr-poll; this script may only hold it
+// back, and says how fresh the page is.
 (() => {
   "use strict";
 
   const BACK_OFF = [2, 4, 8, 16, 30, 60]; // seconds after the first, second, … failure in a row
-  const IDLE_LIMIT = 2 * 3600 * 1000;
   const SIGNED_OUT = "You have been signed out. Reload to sign in again.";
   const GONE = {
     400: "This page is out of date. Reload it.",
@@ -14,18 +13,26 @@
 
   const root = document.documentElement;
   const $ = (id) => document.getElementById(id);
+  const on = (name, deed) => document.addEventListener(name, deed);
   const poller = () => document.querySelector("#jr-poll[hx-get]");
-  const clock = { offset: Number(root.dataset.now) - Date.now() };
+  let offset = Number(root.dataset.now) - Date.now(); // of the server's clock
 
-  const kept = sessionStorage.getItem("jr-paused");
-  let paused = kept ? kept === "1" : "paused" in root.dataset;
+  const pace = $("jr-pace");
+  let resting = false; // nobody has touched anything for hours
   let ended = false;
+  let forced = false; // the next one is by hand
+  let asked = 0;
   let failures = 0;
   let notBefore = 0;
   let lastInput = Date.now();
-  let lastGood = Date.now();
 
   root.classList.add("jr-js");
+
+  // What was chosen here holds until the preferences say otherwise.
+  const preferred = pace.value;
+  const [of, chosen] = (localStorage.getItem("jr-pace") || "").split(">");
+  if (of === preferred) pace.value = chosen;
+  const paused = () => resting || pace.value === "off";
 
   const textSelected = () => {
     const selection = getSelection();
@@ -33,67 +40,74 @@
   };
 
   const holdsBack = () => {
-    if (!ended && !paused && Date.now() - lastInput > IDLE_LIMIT) {
-      pause(true);
-      alarm("Updates paused after 2 hours.", "Resume", () => pause(false));
+    const now = Date.now();
+    if (!ended && !paused() && now - lastInput > 2 * 3600e3) {
+      resting = true;
+      alarm("Updates paused after 2 hours.", "Resume", goOn);
+      show();
     }
-    return ended || paused || document.hidden || Date.now() < notBefore || textSelected();
+    const busy = textSelected() || document.querySelector("dialog[open]");
+    const soon = now < notBefore || now - asked < 1000 * Number(pace.value) - 500;
+    return paused() || document.hidden || busy || soon;
   };
 
   const isPoll = (event) => event.target.id === "jr-poll";
 
-  document.addEventListener("htmx:confirm", (event) => {
-    if (isPoll(event) && holdsBack()) event.preventDefault();
+  on("htmx:confirm", (event) => {
+    if (!isPoll(event)) return;
+    if (ended || (!forced && holdsBack())) event.preventDefault();
+    else asked = Date.now();
+    forced = false;
   });
 
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    const { xhr } = event.detail;
-    if (!event.detail.requestConfig || event.detail.requestConfig.elt.id !== "jr-poll") return;
+  on("htmx:beforeSwap", (event) => {
+    const { xhr, requestConfig } = event.detail;
+    if (requestConfig?.elt.id !== "jr-poll") return;
     const ours = xhr.getResponseHeader("X-Jobrunner-Fragment") === "1";
-    if (ours && (xhr.status === 200 || xhr.status === 204)) return succeed();
+    if (ours && (xhr.status === 200 || xhr.status === 204)) {
+      return succeed(xhr.getResponseHeader("X-Jobrunner-As-Of"));
+    }
     event.detail.shouldSwap = false;
-    // A login page, an empty 200, a 401: whatever it is, it is not from us, and no poll mends it.
+    // A login page, an empty 200, a 401: not from us, and no poll mends it.
     if (!ours && xhr.status < 500 && xhr.status !== 429) return end(SIGNED_OUT);
     if (ours && GONE[xhr.status]) return end(GONE[xhr.status]);
     fail(Number(xhr.getResponseHeader("Retry-After")) || 0);
   });
 
-  for (const name of ["htmx:sendError", "htmx:timeout"]) {
-    document.addEventListener(name, (event) => isPoll(event) && fail(0));
-  }
+  on("htmx:sendError", (event) => isPoll(event) && fail(0));
+  on("htmx:timeout", (event) => isPoll(event) && fail(0));
 
-  // A focused button that a change of state takes away leaves the focus on that state.
+  // A focused button that a change takes away leaves the focus on the state.
   let focusLost = false;
-  document.addEventListener("htmx:oobBeforeSwap", (event) => {
+  on("htmx:oobBeforeSwap", (event) => {
     focusLost ||= event.target.contains(document.activeElement);
   });
-  document.addEventListener("htmx:afterSettle", () => {
-    if (focusLost && $("jr-state")) $("jr-state").focus({ preventScroll: true });
+  on("htmx:afterSettle", () => {
+    if (focusLost) $("jr-state")?.focus({ preventScroll: true });
     focusLost = false;
     show();
   });
 
-  function succeed() {
+  function succeed(asOf) {
+    const [, now, text] = asOf.match(/(\d+) (.*)/);
+    offset = now - Date.now();
+    $("jr-as-of").textContent = text;
     failures = 0;
     notBefore = 0;
-    lastGood = Date.now();
     if (root.classList.contains("jr-stale")) alarm("");
     root.classList.remove("jr-stale");
     show();
   }
 
   function fail(retryAfter) {
-    const wait = BACK_OFF[Math.min(failures, BACK_OFF.length - 1)] * (0.8 + 0.4 * Math.random());
+    const wait = BACK_OFF[Math.min(failures, 5)] * (0.8 + 0.4 * Math.random());
     failures += 1;
     notBefore = Date.now() + 1000 * Math.max(wait, Math.min(retryAfter, 300));
     setTimeout(ask, notBefore - Date.now() + 20);
     if (failures === 3) {
       root.classList.add("jr-stale");
-      const since = new Date(lastGood).toLocaleTimeString();
-      alarm(`Not updated since ${since}: the server does not answer.`, "Retry now", () => {
-        notBefore = 0;
-        ask();
-      });
+      const since = $("jr-as-of").textContent;
+      alarm(`Not updated since ${since}: the server does not answer.`, "Retry now", refresh);
     }
     show();
   }
@@ -108,15 +122,22 @@
     if (poller()) htmx.trigger(poller(), "jr:now");
   }
 
-  function pause(on) {
-    paused = on;
+  function refresh() {
+    forced = true;
+    ask();
+  }
+
+  function goOn() {
+    resting = false;
     lastInput = Date.now();
-    sessionStorage.setItem("jr-paused", on ? "1" : "0");
-    if (!on) {
-      alarm("");
-      ask();
-    }
+    if (!failures) alarm("");
+    if (!paused()) refresh();
     show();
+  }
+
+  function choose() {
+    localStorage.setItem("jr-pace", `${preferred}>${pace.value}`);
+    goOn();
   }
 
   function alarm(text, label, deed) {
@@ -124,59 +145,43 @@
     box.replaceChildren(text);
     if (!label) return;
     const button = document.createElement("button");
-    button.type = "button";
-    button.className = "jr-small-button";
-    button.textContent = label;
-    button.addEventListener("click", deed);
+    const type = "button";
+    Object.assign(button, { type, className: "jr-small-button", textContent: label, onclick: deed });
     box.append(button);
   }
 
   function show() {
     const box = $("jr-live");
-    if (!box) return;
     const over = !poller();
     const seconds = Math.ceil((notBefore - Date.now()) / 1000);
-    const [state, text] = ended
-      ? ["ended", "Stopped"]
-      : over
-        ? ["over", "Complete"]
-        : paused
-          ? ["paused", "Paused"]
-          : failures
-            ? ["late", seconds > 0 ? `Reconnecting in ${seconds} s` : "Reconnecting"]
-            : ["live", "Live"];
+    const [, state, text] = [
+      [ended, "ended", "Stopped"],
+      [over, "over", "Complete"],
+      [paused(), "paused", "Paused"],
+      [failures, "late", seconds > 0 ? `Reconnecting in ${seconds} s` : "Reconnecting"],
+      [true, "live", "Live"],
+    ].find(([isTrue]) => isTrue);
     box.hidden = false;
     box.dataset.state = state;
     $("jr-live-text").textContent = text;
-    $("jr-pause").textContent = paused ? "Resume" : "Pause";
-    $("jr-pause").hidden = over || ended;
+    pace.hidden = over || ended;
   }
 
-  // Running durations and "3 min ago" move with the server's clock, and stand still when the page
-  // does not know any more.
-  const two = (number) => String(number).padStart(2, "0");
-  const duration = (s) =>
-    s < 60
-      ? `${s} s`
-      : s < 3600
-        ? `${Math.floor(s / 60)} min ${two(s % 60)} s`
-        : s < 86400
-          ? `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} min`
-          : `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
-  const ago = (s) =>
-    s < 60
-      ? `${s} s ago`
-      : s < 3600
-        ? `${Math.floor(s / 60)} min ago`
-        : s < 86400
-          ? `${Math.floor(s / 3600)} h ago`
-          : `${Math.floor(s / 86400)} d ago`;
+  // Durations move with the server's clock, and stand still when the page knows no more.
+  const two = (n) => String(n).padStart(2, "0");
+  const duration = (s) => {
+    const [minute, hour, day] = [60, 3600, 86400].map((unit) => Math.floor(s / unit));
+    if (day) return `${day} d ${hour % 24} h`.replace(" 0 h", "");
+    if (hour) return `${hour} h ${two(minute % 60)} min`;
+    return minute ? `${minute} min ${two(s % 60)} s` : `${s} s`;
+  };
+  const ago = (s) => `${duration(s).split(" ", 2).join(" ")} ago`;
 
   function tick() {
     if (failures) show();
-    if (document.hidden || paused || ended || failures > 2) return;
-    const now = Date.now() + clock.offset;
-    const since = (time) => Math.max(0, Math.floor((now - Number(time)) / 1000));
+    if (document.hidden || paused() || ended || failures > 2) return;
+    const now = Date.now() + offset;
+    const since = (time) => Math.max(0, Math.floor((now - time) / 1000));
     for (const e of document.querySelectorAll("[data-since]")) {
       e.textContent = duration(since(e.dataset.since));
     }
@@ -188,7 +193,12 @@
   for (const name of ["pointerdown", "keydown", "wheel", "touchstart"]) {
     addEventListener(name, () => (lastInput = Date.now()), { passive: true });
   }
-  if ($("jr-pause")) $("jr-pause").addEventListener("click", () => pause(!paused));
+  pace.addEventListener("change", choose);
+  on("jr:r", refresh);
+  on("jr:p", () => {
+    pace.value = paused() ? "auto" : "off";
+    choose();
+  });
   setInterval(tick, 1000);
   tick();
   show();

@@ -1,4 +1,4 @@
-// What every page with log lines can do with those that are there: times, wrapping, copying, marking.
+// Lines of a log: their times, wrapping, copying, marking.
 (() => {
   "use strict";
 
@@ -7,7 +7,6 @@
   document.documentElement.classList.add("jr-js");
 
   const remembered = (name) => localStorage.getItem(name);
-  const toggles = {};
 
   if (log && $("jr-wrap")) {
     const wrap = $("jr-wrap");
@@ -17,8 +16,7 @@
       localStorage.setItem("jr-wrap", on ? "1" : "0");
     };
     wrap.hidden = false;
-    toggles.w = () => setWrap(log.dataset.wrap === "off");
-    wrap.addEventListener("click", toggles.w);
+    wrap.addEventListener("click", () => setWrap(log.dataset.wrap === "off"));
     const kept = remembered("jr-wrap");
     setWrap(kept ? kept === "1" : document.documentElement.dataset.wrap !== "off");
 
@@ -30,16 +28,10 @@
       localStorage.setItem("jr-times", log.dataset.times);
     };
     $("jr-times").hidden = false;
-    toggles.t = () => setTimes(names[(names.indexOf(log.dataset.times) + 1) % names.length]);
-    $("jr-times").addEventListener("click", toggles.t);
+    const nextTimes = () =>
+      setTimes(names[(names.indexOf(log.dataset.times) + 1) % names.length]);
+    $("jr-times").addEventListener("click", nextTimes);
     setTimes(remembered("jr-times"));
-
-    // Keys that only work while the log has the focus can surprise nobody who types elsewhere.
-    toggles.f = () => $("jr-follow") && $("jr-follow").click();
-    log.addEventListener("keydown", (event) => {
-      const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
-      if (plain && event.target === log && toggles[event.key]) toggles[event.key]();
-    });
   }
 
   // #L10 and #L10-L20, also for lines that a poll brings later.

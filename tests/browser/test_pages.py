@@ -113,7 +113,7 @@ def test_the_actions_stay_in_reach_of_the_thumb_and_cover_nothing(
 
     assert bottom("#jr-actions .jr-button") <= 844
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    assert bottom(".jr-foot span:last-child") <= 844 - 60
+    assert bottom(".jr-foot .jr-wrap > :last-child") <= 844 - 60
 
 
 def test_no_script_of_job_data_runs(host: Host, served: Served, browser_page: WatchedPage) -> None:

@@ -33,7 +33,7 @@ def test_old_jobs_are_counted_then_removed(
 
     planned = commands("prune", "--jobs", "7d", "--dry-run")
     assert planned.exit_code == 0
-    assert planned.out == f"Would remove 1 job and {lines} lines (jobs older than 7 d 0 h).\n"
+    assert planned.out == f"Would remove 1 job and {lines} lines (jobs older than 7 d).\n"
     assert host_jobs.get(uuid) is not None
 
     told = commands("prune", "--jobs", "1w", "--json").json()
@@ -77,3 +77,10 @@ def test_an_age_that_is_none_is_refused(commands: Commands, age: str) -> None:
 
     assert answer.exit_code == 2
     assert "90d" in answer.err
+
+
+def test_an_age_of_nothing_is_refused_with_the_reason(commands: Commands) -> None:
+    answer = commands("prune", "--jobs", "0")
+
+    assert answer.exit_code == 2
+    assert "An age is more than 0" in answer.err

@@ -67,7 +67,7 @@ def test_a_killed_process_has_its_autopsy_and_its_last_words(
     (attempt,) = commands("show", started.job.uuid, "--json").json()["attempts"]
 
     assert answer.out.startswith("Interrupted after ")
-    assert "killed by signal 9 (SIGKILL) after " in answer.out
+    assert "killed by signal 9 (SIGKILL), " in answer.out
     assert "famous last words" in answer.out
     assert attempt["signal"] == 9
     assert attempt["autopsy"].startswith("killed by signal 9 (SIGKILL)")

@@ -228,3 +228,16 @@ def test_a_widget_answers_a_database_that_is_locked_with_503(
     assert (answer.status_code, answer.data) == (503, b"")
     assert answer.headers["X-Jobrunner-Fragment"] == "1"
     assert answer.headers["Retry-After"]
+
+
+def test_a_widget_says_how_long_its_type_usually_takes(host: Host) -> None:
+    for _ in range(3):
+        add_job(host.runtime, "succeeded", ran=250.0)
+    uuid = add_job(host.runtime, "running", age=20.0)
+    body = shown(host, uuid)
+    assert "Usually takes 4 min 10 s." in body
+
+    change(host.runtime, uuid, progress_done=1, progress_total=4)
+    assert "Usually takes 4 min 10 s." in ask(host, poll_url(body)).text
+    end(host.runtime, uuid)
+    assert "Usually takes" not in shown(host, uuid)

@@ -122,7 +122,7 @@ def test_who_asked_to_cancel_is_still_told_when_progress_moves(host: Host) -> No
     jobs = host.runtime.database.tables.jobs
     host.runtime.database.run(lambda c: c.execute(jobs.update().values(progress_done=2)))
 
-    assert "Cancel requested by anna." in host.poll(url).text
+    assert "Cancel requested by anna," in host.poll(url).text
 
 
 def test_a_poll_of_500_lines_and_64_kilobytes_at_most(host: Host) -> None:

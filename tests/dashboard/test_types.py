@@ -122,7 +122,7 @@ def test_preferences_are_kept_and_obeyed(host: Host) -> None:
     assert 'data-theme="dark"' in body
     assert "dark.css" in body
     assert "Queued (IST)" in body
-    assert "every 15s" in body
+    assert '<option value="15" selected>' in body
     assert 'data-wrap="off"' in body
     assert "Preferences kept" in client.get("/jobs/prefs?did=kept").text
     assert "data-theme" not in host.get().text

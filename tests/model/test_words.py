@@ -44,7 +44,7 @@ def attempt(**worker: Any) -> Attempt:
         (3599.5, "1 h 00 min"),
         (3840, "1 h 04 min"),
         (86399, "23 h 59 min"),
-        (86400, "1 d 0 h"),
+        (86400, "1 d"),
         (273600, "3 d 4 h"),
         (float("nan"), "0 ms"),
     ],
@@ -136,10 +136,16 @@ def test_every_reason_has_a_sentence() -> None:
     [
         ({}, "the process is gone, and nobody saw how it ended"),
         ({"report": None}, "the process is gone, and nobody saw how it ended"),
-        ({"signal": 9, "wall": 41.0}, "killed by signal 9 (SIGKILL) after 41.0 s"),
+        (
+            {"signal": 9, "wall": 41.0},
+            "killed by signal 9 (SIGKILL), 41.0 s after the process began",
+        ),
         ({"signal": 99}, "killed by signal 99"),
         ({"exit_code": 0}, "exited 0 without a result"),
-        ({"exit_code": 3, "signal": None, "wall": 0.5}, "exited 3 without a result after 500 ms"),
+        (
+            {"exit_code": 3, "signal": None, "wall": 0.5},
+            "exited 3 without a result, 500 ms after the process began",
+        ),
         (
             {"signal": 9, "peak_rss": 2_000_000_000, "oom": True},
             "killed by signal 9 (SIGKILL), peak memory 2.0 GB, out of memory",

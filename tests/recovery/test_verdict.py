@@ -93,7 +93,10 @@ def test_the_first_match_wins(
 
 def test_the_message_says_what_was_seen() -> None:
     """In the words that page and command use."""
-    assert "Killed by signal 9 (SIGKILL) after 41.0 s" in verdict(seen(), SIGNAL).message
+    assert (
+        "Killed by signal 9 (SIGKILL), 41.0 s after the process began"
+        in verdict(seen(), SIGNAL).message
+    )
     assert "Exited 0 without a result" in verdict(seen(), EXITED).message
     assert "nobody saw how it ended" in verdict(seen(), UNSEEN).message
 

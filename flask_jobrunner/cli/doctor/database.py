@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
 from flask_jobrunner.cli.output import count
 from flask_jobrunner.model.errors import ConfigError, DatabaseAway, LockBusy, SchemaError
@@ -18,7 +16,6 @@ from .findings import Finding, fine, problem, warning
 CLOCK_TOLERANCE = 1.0
 OVERDUE = 60.0
 WAL_RESET_FIXED = (3, 51, 3)
-_RELATIVE = re.compile(r"sqlite(\+\w+)?:///(file:)?(?!/|file:)(?P<path>[^?]+)")
 
 
 def examine(runtime: Runtime) -> Iterator[Finding]:
@@ -43,18 +40,11 @@ def examine(runtime: Runtime) -> Iterator[Finding]:
         return
     yield fine("Database", health.address())
     if sqlite is not None:
-        yield from _sqlite(runtime, sqlite)
+        yield from _sqlite(sqlite)
     yield from _tables(runtime, health)
 
 
-def _sqlite(runtime: Runtime, facts: SQLiteFacts) -> Iterator[Finding]:
-    relative = _RELATIVE.match(_configured_address(runtime))
-    if relative is not None:
-        yield warning(
-            "SQLite",
-            f"The path {relative['path']} is relative; it means {facts.path}.",
-            "Write the whole path, so that every process means the same file.",
-        )
+def _sqlite(facts: SQLiteFacts) -> Iterator[Finding]:
     network = network_filesystem(facts.path)
     if network is not None:
         yield problem(
@@ -119,16 +109,6 @@ def _clock(ahead: float) -> Finding:
         f"The database's is {duration(abs(ahead))} {way} this machine's.",
         "Let NTP set both. Deadlines use the database's, log lines this machine's.",
     )
-
-
-def _configured_address(runtime: Runtime) -> str:
-    config, key = runtime.app.config, runtime.config.bind_key
-    found: Any = config.get("SQLALCHEMY_DATABASE_URI")
-    if key is not None:
-        found = (config.get("SQLALCHEMY_BINDS") or {}).get(key)
-    if isinstance(found, dict):
-        found = found.get("url")
-    return str(found or "")
 
 
 def _dotted(version: tuple[int, ...]) -> str:
