@@ -126,7 +126,10 @@ def _page(
 
 def _nothing_found(direction: str, start: int, left: tuple[int, int] | None) -> str:
     if left is not None:
-        return f"No match yet. {log_window.not_looked_through(left)}"
+        seen = (left[1] + 1, start - 1) if direction == "previous" else (start + 1, left[0])
+        what = "error" if direction == "error" else "match"
+        lines = f"{thousands(seen[0])} to {thousands(seen[1])}"
+        return f"No {what} in lines {lines}. {log_window.not_looked_through(left)}"
     if direction == "error":
         return "No line of this log is an error."
     where = "before" if direction == "previous" else "after"
