@@ -188,3 +188,31 @@ def test_what_was_done_comes_once_between_the_lines(
     rows = page.locator("#jr-log .jr-chunk p > span")
     assert rows.all_text_contents() == ["one", "Cancel requested by bob", "two"]
     browser_page.assert_clean()
+
+
+def test_new_lines_are_announced_on_request_and_not_too_often(
+    host: Host, served: Served, browser_page: WatchedPage
+) -> None:
+    uuid, page = add_job(host.runtime, "running"), browser_page.page
+    add_lines(host.runtime, uuid, ["one"])
+    page.clock.install()
+    page.goto(f"{served.url}/jobs/{uuid}")
+    say, announce = page.locator("#jr-say"), page.locator("#jr-announce")
+
+    def bring(line: int) -> None:
+        add_lines(host.runtime, uuid, [f"line {line}"])
+        page.evaluate("htmx.trigger('#jr-poll', 'jr:now')")
+        eventually(lambda: page.locator(f"#L{line}").count() == 1, timeout=60)
+
+    bring(2)
+    expect(say).to_be_empty()
+    announce.click()
+    bring(3)
+    expect(say).to_have_text("2 new lines, last: line 3")
+    bring(4)
+    page.clock.fast_forward(10_000)
+    bring(5)
+    expect(say).to_have_text("2 new lines, last: line 3")
+    page.clock.fast_forward(10_000)
+    bring(6)
+    expect(say).to_have_text("3 new lines, last: line 6")
