@@ -23,9 +23,11 @@ demo: $(VENV)/.demo
 test: $(VENV)/.all services compiled
 	$(BIN)/python $(PYTEST) $(TESTS)
 
-# One job prints a million lines, in three ways, on each database: minutes, so by itself.
+# One job prints a million lines, in three ways, and pages show, search and copy as many, on each
+# database: minutes, so by itself.
 test-million: $(VENV)/.all services compiled
-	$(BIN)/python -m pytest tests/child/test_loud_jobs.py -m million
+	$(BIN)/python -m pytest tests/child/test_loud_jobs.py tests/dashboard/test_million.py \
+		tests/deploying/test_downloads.py tests/browser/test_long_log.py -m million
 
 # Every fault point with everything that can happen there, on each database.
 test-faults: $(VENV)/.all services compiled

@@ -1,5 +1,7 @@
 """`make bench`: print each measure as median (10th to 90th percentile), ratio and target.
 
+With a name, as in `python -m benchmarks tail`, the figures of what people see in a browser.
+
 Both sides of a ratio are taken in turns in this one run, so that it says something about the code
 and little about the machine. PostgreSQL and MariaDB are measured where they are installed; their
 servers here do not wait for the disk, which is to the advantage of the bare side.
@@ -11,31 +13,46 @@ import argparse
 import os
 import platform
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
-from pathlib import Path
 
 import sqlalchemy as sa
 
-from benchmarks import host_app
+from benchmarks import answers, databases, download, hidden, host_app, tail, visible
+from benchmarks.figures import Figure, report
 from benchmarks.measures import Bench
 from benchmarks.timing import HEADER
-from tests.servers import mariadb, postgresql
 
 DATABASES = ("sqlite", "postgresql", "mariadb")
+BY_NAME: dict[str, Callable[[Sequence[str]], Iterator[Figure]]] = {
+    "answers": answers.figures,
+    "download": download.figures,
+    "hidden": hidden.figures,
+    "line": answers.line_figures,
+    "tail": tail.figures,
+    "visible": visible.figures,
+}
 
 
 def main() -> int:
     """Measure; answers 1 when a target is not met and `--strict` was asked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", nargs="?", choices=("jobs", *BY_NAME), default="jobs")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--lines", type=int, default=50_000)
     parser.add_argument("--database", choices=DATABASES, action="append")
     parser.add_argument("--strict", action="store_true")
     options = parser.parse_args()
     print(_machine())
+    if options.name == "jobs":
+        missed = _jobs(options)
+    else:
+        missed = report(BY_NAME[options.name](options.database or ("sqlite", "postgresql")))
+    return 1 if missed and options.strict else 0
+
+
+def _jobs(options: argparse.Namespace) -> int:
     print(HEADER)
     missed = 0
     for name in options.database or DATABASES:
@@ -46,19 +63,18 @@ def main() -> int:
             for comparison in bench.measures(options.rounds, options.lines):
                 print(comparison.line(), flush=True)
                 missed += not comparison.is_met
-    return 1 if missed and options.strict else 0
+    return missed
 
 
 @contextmanager
 def bench_on(name: str) -> Iterator[Bench | None]:
     """The application on a new database of this kind, or None where there is no server."""
     with ExitStack() as stack:
-        urls = _two_databases(name, stack)
+        urls = databases.urls(name, stack, 2)
         if urls is None:
             yield None
             return
-        os.environ[host_app.DATABASE] = urls[0]
-        app = host_app.create_app()
+        app = host_app.made(urls[0])
         second = sa.create_engine(urls[1])
         stack.callback(second.dispose)
         with app.app_context():
@@ -66,19 +82,6 @@ def bench_on(name: str) -> Iterator[Bench | None]:
             host_app.db.metadata.create_all(second)
             stack.callback(host_app.db.engine.dispose)
         yield Bench(name, app, second)
-
-
-def _two_databases(name: str, stack: ExitStack) -> tuple[str, str] | None:
-    if name == "sqlite":
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        return f"sqlite:///{folder / 'ours.sqlite'}", f"sqlite:///{folder / 'bare.sqlite'}"
-    kind = postgresql if name == "postgresql" else mariadb
-    if kind.programs() is None:
-        return None
-    server = kind.start()
-    stack.callback(server.server.stop)
-    ours = stack.enter_context(server.fresh_database())
-    return ours, stack.enter_context(server.fresh_database())
 
 
 def _machine() -> str:

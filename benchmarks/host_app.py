@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 
 import sqlalchemy as sa
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
 
-from flask_jobrunner import JobContext, JobRunner
+from flask_jobrunner import Job, JobContext, JobRunner
 
 APP = "benchmarks.host_app:create_app"
 DATABASE = "BENCHMARK_DATABASE_URL"
@@ -31,6 +32,20 @@ def print_lines(ctx: JobContext) -> int:
     return lines
 
 
+@jobs.handler("print-slowly")
+def print_slowly(ctx: JobContext) -> None:
+    """Print `lines` lines, one every `pause` seconds, each with the time at which that was."""
+    for number in range(int(ctx.payload["lines"])):
+        print(f"{number} {time.time():.6f}", flush=True)
+        time.sleep(float(ctx.payload["pause"]))
+
+
+@jobs.authorize
+def everybody(_action: str, _job: Job | None) -> bool:
+    """Whoever measures may see everything."""
+    return True
+
+
 def create_app() -> Flask:
     """Build the application on the database that the environment names."""
     app = Flask(__name__)
@@ -43,3 +58,9 @@ def create_app() -> Flask:
         db.session.execute(sa.text("SELECT 1"))
 
     return app
+
+
+def made(url: str) -> Flask:
+    """The application on this database, here and in the processes that are started from here."""
+    os.environ[DATABASE] = url
+    return create_app()

@@ -14,8 +14,8 @@ from flask import Response, abort, current_app, request
 from werkzeug.exceptions import Forbidden, NotFound
 from werkzeug.wrappers import Response as BaseResponse
 
-from flask_jobrunner.caller.inspect import look_at
 from flask_jobrunner.model.records import Job, OwnedJob
+from flask_jobrunner.recovery.settle import settle_seen
 from flask_jobrunner.runtime import Runtime, current_runtime
 
 AUTHORIZE_EXAMPLE = """\
@@ -114,9 +114,7 @@ class Viewer:
     def look(self, uuid: int | str) -> OwnedJob:
         """The job to be shown: settled first, so that a dead owner's row does not say running."""
         owned = self.find(uuid)
-        if owned.job.is_active:
-            owned = look_at(self.runtime, owned.job.id) or owned
-        return owned
+        return settle_seen(self.runtime, owned) or owned
 
     def sees(self, job: Job) -> bool:
         """Whether a job of the list belongs to those that this viewer is shown."""

@@ -22,7 +22,8 @@ from . import notices, polling, query
 from .access import Viewer, viewer
 from .format import Value, json_value, visible
 from .job_page import read_at, sentence
-from .log_panel import LineStyle, LineView, line_view, nothing_text
+from .line_view import LineStyle, LineView, line_view
+from .log_panel import nothing_text
 from .mount import endpoint
 from .polling import Poll
 from .progress import ProgressView, progress_tag, progress_view

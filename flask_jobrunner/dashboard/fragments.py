@@ -15,6 +15,7 @@ from .access import Viewer, viewer
 from .job_page import job_page, read_at
 from .log_panel import LogPanel
 from .rendering import OOB, fragment, nothing_new
+from .system_lines import Told
 
 
 def list_live() -> Response | BaseResponse:
@@ -57,7 +58,7 @@ def job_live(uuid: UUID) -> Response | BaseResponse:
     news = bool(log.lines) or progress or state
     now = owned.now / 1_000_000
     quiet = 0.0 if news else now - (query.number("q", high=int(now)) or 0)
-    poll = polling.job_poll(who.runtime, owned, log.cursor, quiet=quiet)
+    poll = polling.job_poll(who.runtime, owned, log.cursor, log.told, quiet=quiet)
     more = polling.goes_on(who.runtime, owned, log.cursor)
     if more and not news and request.args.get("i") == poll.seconds:
         return nothing_new()
@@ -96,4 +97,5 @@ def supervisors_live() -> Response | BaseResponse:
 def _log(who: Viewer, owned: OwnedJob, cursor: int) -> LogPanel:
     if not who.may("view_log", owned):
         return LogPanel(forbidden=True, cursor=owned.log_seq)
-    return log_panel.following(who.runtime, owned, cursor)
+    told = Told(event=query.number("e") or 0, version=query.number("w") or 0)
+    return log_panel.following(who.runtime, owned, cursor, told)

@@ -21,8 +21,10 @@ from .log_query import LogQuery
 from .log_window import LogWindow, Place
 from .rendering import fragment, page
 
-COPIED_AT_ONCE = 500
-"""Lines of a download that are in memory at a time: each may have 16 kB."""
+COPIED_LINES = 500
+COPIED_BYTES = 1 << 20
+"""About what is in memory of a download at a time: a line may have 16 kB."""
+_AT_FIRST = 50
 
 
 def window(uuid: UUID) -> Response | BaseResponse:
@@ -66,10 +68,12 @@ def as_text(uuid: UUID) -> Response:
     runtime, owned = _readable(uuid)
 
     def pieces() -> Iterator[bytes]:
-        seq = 0
-        while lines := runtime.logs.texts(owned.job.id, seq, owned.log_seq, COPIED_AT_ONCE):
+        seq, at_once = 0, _AT_FIRST
+        while lines := runtime.logs.texts(owned.job.id, seq, owned.log_seq, at_once):
             seq = lines[-1][0]
-            yield "".join(f"{text}\n" for _, text in lines).encode("utf-8", "replace")
+            piece = "".join(f"{text}\n" for _, text in lines).encode("utf-8", "replace")
+            at_once = _fitting_lines(len(lines), len(piece))
+            yield piece
 
     return _download(owned, pieces(), "txt", "text/plain")
 
@@ -80,15 +84,22 @@ def as_ndjson(uuid: UUID) -> Response:
     keys = runtime.config.redact_keys
 
     def pieces() -> Iterator[bytes]:
-        seq = 0
-        while lines := runtime.logs.after(owned.job.id, seq, COPIED_AT_ONCE):
+        seq, at_once = 0, _AT_FIRST
+        while lines := runtime.logs.after(owned.job.id, seq, at_once):
             seq, kept = lines[-1].seq, [line for line in lines if line.seq <= owned.log_seq]
             records = (json.dumps(mask_value(line.to_dict(), keys)) for line in kept)
-            yield "".join(f"{record}\n" for record in records).encode()
+            piece = "".join(f"{record}\n" for record in records).encode()
+            at_once = _fitting_lines(len(kept), len(piece))
+            yield piece
             if len(kept) < len(lines):
                 return
 
     return _download(owned, pieces(), "ndjson", "application/x-ndjson")
+
+
+def _fitting_lines(lines: int, size: int) -> int:
+    """How many lines fit into memory, when so many had this size."""
+    return max(1, min(COPIED_LINES, COPIED_BYTES * lines // max(1, size)))
 
 
 def _readable(uuid: UUID) -> tuple[Runtime, OwnedJob]:
@@ -126,7 +137,10 @@ def _page(
 
 def _nothing_found(direction: str, start: int, left: tuple[int, int] | None) -> str:
     if left is not None:
-        return f"No match yet. {log_window.not_looked_through(left)}"
+        seen = (left[1] + 1, start - 1) if direction == "previous" else (start + 1, left[0])
+        what = "error" if direction == "error" else "match"
+        lines = f"{thousands(seen[0])} to {thousands(seen[1])}"
+        return f"No {what} in lines {lines}. {log_window.not_looked_through(left)}"
     if direction == "error":
         return "No line of this log is an error."
     where = "before" if direction == "previous" else "after"

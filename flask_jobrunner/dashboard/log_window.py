@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask_jobrunner.model.records import LogLine, OwnedJob
 from flask_jobrunner.repositories.line_filter import Found, LineFilter
 from flask_jobrunner.runtime import Runtime
 
+from . import system_lines
 from .format import thousands
-from .log_panel import FIRST_LINES, LineStyle, LogPanel, count_text, line_view, nothing_text
+from .line_view import LineStyle
+from .log_panel import FIRST_LINES, LogPanel, count_text, fitting, nothing_text, row_views
 from .log_query import LogQuery
+from .system_lines import Row
+
+PAGE_BYTES = 1 << 20
+"""Of text on one page: its lines are shown whole, and each may have 16 kB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +68,14 @@ def find(runtime: Runtime, owned: OwnedJob, asked: LogQuery, direction: str, lin
 
 def window(runtime: Runtime, owned: OwnedJob, asked: LogQuery, place: Place) -> LogWindow:
     """The page at a place of the log."""
-    found = _slice(runtime, owned, asked.shown, place)
+    found = _bounded(_slice(runtime, owned, asked.shown, place), place)
     total, lines = owned.log_seq, found.lines
     style = LineStyle.of(runtime, owned, whole=True, text=asked.text)
     here = place.line or (lines[0].seq - 1 if lines else 0)
     earlier, later = found.more_before, found.more_after
     return LogWindow(
-        lines=[line_view(line, style) for line in lines],
+        lines=row_views(_with_events(runtime, owned, asked, found), style),
+        first=lines[0].seq if lines else 0,
         cursor=lines[-1].seq if lines else 0,
         shown=_shown(lines, total, filtered=bool(asked.shown)),
         nothing=nothing_text(owned) if total == 0 else "There are no lines here.",
@@ -82,6 +89,19 @@ def window(runtime: Runtime, owned: OwnedJob, asked: LogQuery, place: Place) -> 
         first_error_url=asked.url(find="error") if owned.job.error_count else None,
         filtered=bool(asked.shown),
     )
+
+
+def _with_events(runtime: Runtime, owned: OwnedJob, asked: LogQuery, found: Slice) -> list[Row]:
+    """The lines and what was done to the job; among some lines only, nobody asked for that."""
+    if not found.lines or asked.level or asked.stream:
+        return [*found.lines]
+    events = [
+        event
+        for event in system_lines.events_of(runtime, owned)
+        if asked.attempt in (None, event.attempt)
+    ]
+    at_end = found.more_after is None and found.left is None
+    return system_lines.woven(runtime, owned, found.lines, events, to_the_end=at_end)
 
 
 def not_looked_through(left: tuple[int, int]) -> str:
@@ -124,6 +144,28 @@ def _slice(runtime: Runtime, owned: OwnedJob, wanted: LineFilter, place: Place) 
         more_before=_edge_before(found, FIRST_LINES),
         more_after=until if until < total else None,
         left=found.left,
+    )
+
+
+def _bounded(found: Slice, place: Place) -> Slice:
+    """As many of the lines as a page may have bytes, those nearest to the place."""
+    lines = found.lines
+    if place.line is not None:
+        above = [line for line in lines if line.seq < place.line]
+        below = fitting(lines[len(above) :], PAGE_BYTES // 2, None)
+        lines = fitting(above[::-1], PAGE_BYTES // 2, None)[::-1] + below
+    elif place.after is not None:
+        lines = fitting(lines, PAGE_BYTES, None)
+    else:
+        lines = fitting(lines[::-1], PAGE_BYTES, None)[::-1]
+    if len(lines) == len(found.lines):
+        return found
+    first, last = lines[0], lines[-1]
+    return replace(
+        found,
+        lines=lines,
+        more_before=found.more_before if first is found.lines[0] else first.seq,
+        more_after=found.more_after if last is found.lines[-1] else last.seq,
     )
 
 

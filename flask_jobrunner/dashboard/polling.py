@@ -17,6 +17,7 @@ from flask_jobrunner.runtime import Runtime
 from . import deeds, job_list, notices
 from .narrowed import Narrowed
 from .progress import progress_tag
+from .system_lines import Told
 from .untaken import untaken
 
 LIST_SECONDS = 5.0
@@ -32,7 +33,7 @@ class Poll:
     seconds: str
 
 
-def job_poll(runtime: Runtime, owned: OwnedJob, cursor: int, *, quiet: float) -> Poll:
+def job_poll(runtime: Runtime, owned: OwnedJob, cursor: int, told: Told, *, quiet: float) -> Poll:
     """The next poll of a job's page that was `quiet` (no line, no change) for so many seconds."""
     now = owned.now / 1_000_000
     seconds = shown(job_seconds(owned.job, now, quiet), runtime.config.poll_min)
@@ -40,6 +41,8 @@ def job_poll(runtime: Runtime, owned: OwnedJob, cursor: int, *, quiet: float) ->
         ".job_live",
         uuid=owned.job.uuid,
         c=cursor,
+        e=told.event or None,
+        w=told.version or None,
         v=owned.row_version,
         p=page_tag(runtime, owned),
         i=seconds,

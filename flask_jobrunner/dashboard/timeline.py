@@ -98,7 +98,7 @@ def _deed(event: Event) -> str:
             return "Started"
         case "cancel", "cancel_requested":
             return "Cancel requested"
-        case "requeue", _:
+        case "requeue" | "restart", _:
             return f"Requeued as attempt {event.attempt}"
         case action, _ if action in _DEEDS:
             return _DEEDS[action]

@@ -13,7 +13,7 @@ from flask_jobrunner.model.records import Page
 from flask_jobrunner.repositories.listing import JobFilter
 from flask_jobrunner.runtime import Runtime
 
-from . import bulk, job_list, log_panel, narrowed, polling, query, supervisor_page
+from . import bulk, job_list, log_panel, log_query, narrowed, polling, query, supervisor_page
 from .access import viewer
 from .did import what_was_done
 from .empty import snippet
@@ -66,13 +66,14 @@ def detail(uuid: UUID) -> Response | BaseResponse:
     log = log_panel.tail(who.runtime, owned) if may_read else LogPanel(forbidden=True)
     poll = None
     if polling.goes_on(who.runtime, owned, log.cursor if may_read else owned.log_seq):
-        poll = polling.job_poll(who.runtime, owned, log.cursor, quiet=0)
+        poll = polling.job_poll(who.runtime, owned, log.cursor, log.told, quiet=0)
     return page(
         "detail.html",
         now=read_at(owned),
         job=owned.job,
         page=job_page(who, owned, log, poll, whole=True),
         did=what_was_done(who.runtime, owned),
+        levels=log_query.levels(),
     )
 
 

@@ -186,6 +186,7 @@ class Event:
     reason: str | None
     evidence: dict[str, Any] | None
     at: datetime
+    id: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON-ready values."""

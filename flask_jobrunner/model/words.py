@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal as signals
 from collections.abc import Sequence
 from datetime import datetime
@@ -192,6 +193,9 @@ def _of_memory(evidence: dict[str, Any], *, asked: bool) -> str:
     return ", perhaps for lack of memory" if unknown and unexplained else ""
 
 
+_OWN_LINE = re.compile(r"Started \S+, attempt \d+: process \d+(?: on .+)?\.|Succeeded|Cancelled")
+
+
 def last_line(outcome: Outcome) -> NewLine:
     """The runner's own last line, written with the status it tells of."""
     status = JobStatus(outcome.status)
@@ -207,3 +211,8 @@ def last_line(outcome: Outcome) -> NewLine:
     if told and status != JobStatus.CANCELLED:
         text += f": {told}"
     return NewLine(message=text, level=level)
+
+
+def is_runners_own(message: str) -> bool:
+    """Whether a line reads like the runner's first or last one of an attempt."""
+    return bool(_OWN_LINE.fullmatch(message))

@@ -179,7 +179,12 @@ def settle_row(runtime: Runtime, ref: int | str) -> OwnedJob | None:
     Never says `lost`: that takes a sweeper that watched.
     """
     seen = runtime.jobs.owned(ref)
-    if seen is None or not seen.job.is_active:
+    return None if seen is None else settle_seen(runtime, seen)
+
+
+def settle_seen(runtime: Runtime, seen: OwnedJob) -> OwnedJob | None:
+    """The same for a row that has just been read; it is read again when something was ended."""
+    if not seen.job.is_active:
         return seen
     fault_point("sweep.read")
     if expire_queued(runtime, seen):

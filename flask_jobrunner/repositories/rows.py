@@ -182,6 +182,7 @@ def to_event(row: RowMapping) -> Event:
         reason=row["reason"],
         evidence=decode_json(row["evidence_json"]),
         at=as_known_time(row["at"]),
+        id=row["id"],
     )
 
 

@@ -18,7 +18,8 @@
   let unseen = 0;
   let missing = false; // newer lines were not kept, for a reader of older ones
 
-  const count = () => log.querySelectorAll("p[id^=L]").length;
+  const linesIn = (part) => part.querySelectorAll("p[id^=L]").length;
+  const count = () => linesIn(log);
   const firstLine = () => log.querySelector("p[id^=L]");
   const atEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight <= NEAR;
 
@@ -57,16 +58,39 @@
       count() + 500 > LINES_KEPT ? "Earlier lines are on the full page" : "Earlier lines";
   };
 
+  // Lines that are shown stay next to each other: behind a gap nothing is added.
+  const markMissing = () => {
+    let row = $("jr-later");
+    if (!row) {
+      row = document.createElement("p");
+      row.id = "jr-later";
+      row.className = "jr-cut";
+      const link = document.createElement("a");
+      link.href = location.pathname;
+      link.textContent = "Newer lines are not kept on this page. Go to the end";
+      row.append(link);
+      [...log.querySelectorAll(".jr-chunk")].pop().after(row);
+    }
+    while (row.nextElementSibling) row.nextElementSibling.remove();
+  };
+
   const dropOld = () => {
+    if (missing) return markMissing();
     let lines = count();
     if (lines <= LINES_KEPT) return;
     const chunks = [...log.querySelectorAll(".jr-chunk")];
-    while (lines > LINES_KEPT && chunks.length) {
+    while (lines > LINES_KEPT && chunks.length > 1) {
       // Whoever reads older lines keeps them: then the newest give way.
       const chunk = follow ? chunks.shift() : chunks.pop();
       missing ||= !follow;
-      lines -= chunk.childElementCount;
+      lines -= linesIn(chunk);
       chunk.remove();
+    }
+    if (missing) return markMissing();
+    // What was said of lines left out there goes with them.
+    for (let row = chunks[0].previousElementSibling; row && !row.id; ) {
+      row.remove();
+      row = chunks[0].previousElementSibling;
     }
     showEarlier();
   };
@@ -111,7 +135,7 @@
   const announce = (lines) => {
     unsaid += lines;
     if ($("jr-announce").ariaPressed !== "true" || Date.now() - said < ANNOUNCE_EVERY) return;
-    const texts = log.querySelectorAll("p > span");
+    const texts = log.querySelectorAll("p[id^=L] > span");
     const last = texts[texts.length - 1].textContent.slice(0, 200);
     $("jr-say").textContent = `${unsaid} new line${unsaid === 1 ? "" : "s"}, last: ${last}`;
     said = Date.now();
@@ -122,10 +146,10 @@
     let lines = 0;
     for (const change of changes) {
       for (const node of change.addedNodes) {
-        if (node.classList && node.classList.contains("jr-chunk")) lines += node.childElementCount;
+        if (node.classList && node.classList.contains("jr-chunk")) lines += linesIn(node);
       }
     }
-    if (!lines) return;
+    if (!lines) return follow && toEnd();
     announce(lines);
     dropOld();
     if (follow) return toEnd();

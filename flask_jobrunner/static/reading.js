@@ -71,7 +71,7 @@
 
   const textOf = (element) => {
     if (element.id !== "jr-log") return element.textContent;
-    const some = element.querySelector(".jr-picked") ? "p.jr-picked > span" : "p > span";
+    const some = element.querySelector(".jr-picked") ? "p.jr-picked > span" : "p[id^=L] > span";
     return [...element.querySelectorAll(some)].map((e) => e.textContent).join("\n");
   };
 
