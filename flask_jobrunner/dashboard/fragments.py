@@ -80,12 +80,13 @@ def supervisors_live() -> Response | BaseResponse:
         return redirect(url_for(".supervisors"), 303)
     who = viewer()
     who.demand("view_supervisors")
-    shown = supervisor_page.supervisor_page(who)
+    now = datetime.now(UTC)
+    shown = supervisor_page.supervisor_page(who, now)
     if shown.tag == query.tag("v"):
         return nothing_new()
     return fragment(
         "_supervisors_live.html",
-        now=datetime.now(UTC),
+        now=now,
         oob=OOB,
         page=shown,
         poll=polling.supervisors_poll(who.runtime, shown.tag),

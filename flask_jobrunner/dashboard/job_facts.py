@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, OwnedJob
 
 from .format import Clock, running_for, short_time, thousands, visible
+from .lock_holder import Holder
 from .usual import expected_end, usually_takes
 
 
@@ -20,6 +21,7 @@ class Fact:
     text: str = ""
     clock: Clock | None = None
     code: bool = False
+    link: Holder | None = None
 
 
 def facts(
@@ -28,6 +30,7 @@ def facts(
     now: datetime,
     zone: tzinfo,
     usual: float | None = None,
+    holder: Holder | None = None,
 ) -> list[Fact]:
     """The facts, in the order in which they matter."""
     job = owned.job
@@ -36,6 +39,7 @@ def facts(
         Fact(label="Owner", text=job.owner or ""),
         Fact(label="Reference", text=job.reference or ""),
         Fact(label="Lock key", text=job.lock_key or "", code=True),
+        Fact(label="Lock is held by", link=holder),
         Fact(label="Priority", text=str(job.priority) if job.priority else ""),
         Fact(label="Not before", text=_not_before(owned, now, zone)),
         Fact(label="Attempt", text=str(job.attempt)),
@@ -49,8 +53,8 @@ def facts(
         Fact(label="Revision", text=owned.revision or "", code=True),
         Fact(label="Reason", text=job.error_reason_code or "", code=True),
     ]
-    shown = [fact for fact in told if fact.text or fact.clock]
-    return [Fact(label=f.label, text=visible(f.text), clock=f.clock, code=f.code) for f in shown]
+    shown = [fact for fact in told if fact.text or fact.clock or fact.link]
+    return [replace(fact, text=visible(fact.text)) for fact in shown]
 
 
 def _not_before(owned: OwnedJob, now: datetime, zone: tzinfo) -> str:

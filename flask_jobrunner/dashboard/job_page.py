@@ -19,6 +19,7 @@ from .deeds import Action
 from .file_list import FileView, file_views
 from .format import Value, epoch_ms, json_value, running_for, visible
 from .job_facts import Fact
+from .lock_holder import other_holder
 from .log_panel import LogPanel
 from .notices import Notice
 from .polling import Poll
@@ -106,6 +107,7 @@ def job_page(
             now,
             preferences.zone(runtime),
             usual_seconds(runtime, job, viewer.scope),
+            other_holder(viewer, job),
         ),
         timeline=timeline.entries(events),
         attempts=timeline.attempt_views(attempts, events, job, now, keys),
