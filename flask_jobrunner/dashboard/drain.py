@@ -26,7 +26,7 @@ def drain(supervisor: str) -> Response | BaseResponse:
     if one is None or one.silent_for > runtime.supervisor_silence:
         return _told("No such supervisor", "It has ended, or gives no sign of life.", 404)
     resume = "resume" in (request.form if posted else request.args)
-    told = runtime.drains.newest().get(one.uuid)
+    told = runtime.drains.newest([one.uuid]).get(one.uuid)
     if one.drain_requested_at is not None and (told is None or told.action == "shutdown"):
         return _told("This supervisor ends", "It was told to stop, and takes no more jobs.", 409)
     if not posted:

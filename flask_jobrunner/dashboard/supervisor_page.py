@@ -86,7 +86,7 @@ def supervisor_page(who: Viewer, now: datetime) -> SupervisorPage:
     found = runtime.supervisors.all()
     alive = [one for one in found if one.silent_for <= runtime.supervisor_silence]
     running = runtime.supervisors.running([one.uuid for one in found])
-    told = runtime.drains.newest() if found else {}
+    told = runtime.drains.newest([one.uuid for one in found])
     groups = runtime.supervisors.waiting(who.scope)
     zone = preferences.zone(runtime)
     cards = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -15,8 +15,6 @@ from .database import Database
 from .rows import add_event, as_known_time
 
 SupervisorAction = Literal["drain", "resume", "shutdown"]
-LOOKED_AT = 500
-"""Newest events without a job that are read: of a supervisor that lives, one is among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +27,10 @@ class SupervisorEvent:
 
 
 class DrainRepository:
-    """Each deed is one UPDATE of the supervisor's row, and an event beside it that has no job."""
+    """Each deed is one UPDATE of the supervisor's row, and an event beside it that has no job.
+
+    The event's reason is the supervisor's uuid.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,21 +55,19 @@ class DrainRepository:
 
         return self._database.run(unit)
 
-    def newest(self) -> dict[str, SupervisorEvent]:
-        """What each supervisor was told last, by its uuid."""
+    def newest(self, uuids: Collection[str]) -> dict[str, SupervisorEvent]:
+        """What each of these supervisors was told last."""
         events, found = self._database.tables.events, dict[str, SupervisorEvent]()
         statement = (
-            select(events.c.action, events.c.actor, events.c.at, events.c.evidence_json)
-            .where(events.c.job_id.is_(None), events.c.evidence_json.is_not(None))
+            select(events.c.action, events.c.actor, events.c.at, events.c.reason)
+            .where(events.c.job_id.is_(None), events.c.reason.in_(uuids))
             .order_by(events.c.id.desc())
-            .limit(LOOKED_AT)
         )
-        for row in self._database.rows(statement):
-            uuid = json.loads(row["evidence_json"]).get("supervisor", "")
+        for row in self._database.rows(statement) if uuids else ():
             told = SupervisorEvent(
                 action=row["action"], actor=row["actor"], at=as_known_time(row["at"])
             )
-            found.setdefault(uuid, told)
+            found.setdefault(row["reason"], told)
         return found
 
     def _ask(
@@ -100,7 +99,6 @@ class DrainRepository:
     ) -> bool:
         if changed == 1:
             # Host and pid, too: the supervisor's own row goes with it, and this one stays.
-            evidence = {"supervisor": uuid, "host": process.host, "pid": process.pid}
             add_event(
                 connection,
                 self._database,
@@ -108,6 +106,7 @@ class DrainRepository:
                 attempt=None,
                 action=action,
                 actor=actor,
-                evidence=evidence,
+                reason=uuid,
+                evidence={"host": process.host, "pid": process.pid},
             )
         return changed == 1

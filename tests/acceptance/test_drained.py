@@ -70,7 +70,7 @@ def test_a_drained_supervisor_ends_when_it_is_told_to(
     working.tells("drained")
 
     working.stop()
-    assert pull.runtime.drains.newest()[row.uuid].action == "shutdown"
+    assert pull.runtime.drains.newest([row.uuid])[row.uuid].action == "shutdown"
     assert pull.runtime.supervisors.all() == []
 
 

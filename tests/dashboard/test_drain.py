@@ -67,11 +67,11 @@ def test_asking_twice_is_no_error_and_no_second_event(host: Host) -> None:
     host.jobs.actor(lambda: "ann")
     add_supervisor(host)
     assert post(host, "/supervisors/s1/drain").status_code == 303
-    before = host.runtime.drains.newest()
+    before = host.runtime.drains.newest(["s1"])
     host.jobs.actor(lambda: "ben")
 
     assert post(host, "/supervisors/s1/drain").status_code == 303
-    assert host.runtime.drains.newest() == before
+    assert host.runtime.drains.newest(["s1"]) == before
 
 
 @pytest.mark.parametrize("resume", [{}, {"resume": "1"}])

@@ -28,11 +28,12 @@ def drained(store: Store) -> list[str]:
 
 
 def told(store: Store) -> dict[str, tuple[str, str | None]]:
-    return {uuid: (one.action, one.actor) for uuid, one in store.drains.newest().items()}
+    return {uuid: (one.action, one.actor) for uuid, one in store.drains.newest(["a", "b"]).items()}
 
 
 def test_one_is_drained_and_resumed_and_the_other_is_left_alone(store: Store) -> None:
     assert told(store) == {}
+    assert store.drains.newest([]) == {}
     assert store.drains.drain("a", ME, "ann")
     assert drained(store) == ["a"]
     assert told(store) == {"a": ("drain", "ann")}
@@ -68,11 +69,11 @@ def test_the_events_outlive_the_supervisor(store: Store) -> None:
     store.drains.drain("a", ME, None)
     store.supervisors.remove(["a"])
 
-    asked: SupervisorEvent = store.drains.newest()["a"]
+    asked: SupervisorEvent = store.drains.newest(["a"])["a"]
     assert (asked.action, asked.actor) == ("drain", None)
     events = store.database.tables.events
     (row,) = store.database.rows(events.select())
-    assert row["job_id"] is None
+    assert (row["job_id"], row["reason"]) == (None, "a")
     assert str(ME.pid) in row["evidence_json"]
 
 
