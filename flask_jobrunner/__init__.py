@@ -23,7 +23,7 @@ from .model.errors import (
 from .model.records import Job
 from .model.statuses import JobStatus
 from .runtime import process_role
-from .signals import cancel_requested, job_created, job_finished, job_started
+from .signals import action_taken, cancel_requested, job_created, job_finished, job_started
 
 __version__ = "0.1.0"
 
@@ -43,6 +43,7 @@ __all__ = [
     "ProgramFailed",
     "UncommittedChanges",
     "UnknownJobType",
+    "action_taken",
     "cancel_requested",
     "job_created",
     "job_finished",

@@ -21,6 +21,7 @@ from .protocol.encoding import clean_text, clip_bytes
 from .repositories.attempts import AttemptRepository
 from .repositories.database import Database
 from .repositories.dispatch import DispatchRepository
+from .repositories.drains import DrainRepository
 from .repositories.endings import EndingRepository
 from .repositories.files import FileRepository
 from .repositories.history import HistoryRepository
@@ -212,6 +213,11 @@ class Runtime:
     def supervisors(self) -> SupervisorRepository:
         """Who runs `flask jobs work`."""
         return SupervisorRepository(self.database)
+
+    @cached_property
+    def drains(self) -> DrainRepository:
+        """Asking supervisors to take no more jobs."""
+        return DrainRepository(self.database)
 
     @cached_property
     def listing(self) -> ListingRepository:

@@ -34,6 +34,7 @@ ACTION_WORDS = {
     "force_stop": "force this job to stop",
     "start": "start jobs",
     "view_supervisors": "see the supervisors",
+    "drain": "drain and resume supervisors",
 }
 
 

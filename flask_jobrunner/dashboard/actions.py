@@ -16,7 +16,9 @@ from flask_jobrunner.model.errors import ConfigError, UnknownJobType
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.statuses import REQUEUEABLE
 
+from . import audit
 from .access import Viewer, viewer
+from .lock_holder import holder_of
 from .problems import conflict
 from .question import Question, ask, back_to
 
@@ -32,6 +34,8 @@ def cancel(uuid: UUID) -> Response | BaseResponse:
             raise NotFound
         if result.status == "already_terminal":
             return too_late(result.job)
+        if result.ok:
+            audit.done(who, "cancel", job=result.job)
         return redirect(back_to(owned.job, did="cancel"), 303)
     if owned.job.is_terminal:
         return too_late(owned.job)
@@ -104,8 +108,9 @@ def _requeue(who: Viewer, job: Job, *, confirmed: bool) -> Response | BaseRespon
             return _not_requeueable(result.job or job)
         case "already_active":
             text = "Another job holds its lock key; this one can run again when that has ended."
-            return conflict("The lock is taken", text, job)
+            return conflict("The lock is taken", text, job, holder_of(who, job.lock_key))
         case _:
+            audit.done(who, "requeue", job=result.job or job)
             return redirect(back_to(job, did="requeue"), 303)
 
 

@@ -11,8 +11,9 @@ from flask_jobrunner.caller import again as repeating
 from flask_jobrunner.model.errors import ConfigError, InvalidPayload, UnknownJobType
 from flask_jobrunner.model.records import Job
 
-from . import deeds
+from . import audit, deeds
 from .access import viewer
+from .lock_holder import holder_of
 from .problems import conflict
 from .question import Question, ask
 
@@ -40,9 +41,9 @@ def again(uuid: UUID) -> Response | BaseResponse:
     except (UnknownJobType, ConfigError, InvalidPayload) as error:
         return conflict("This app cannot run this job again", str(error), job)
     if result.status == "already_active":
-        # Whose job it is, is not for this viewer to know.
         text = "Another job holds its lock key; this one can run again when that has ended."
-        return conflict("The lock is taken", text, job)
+        return conflict("The lock is taken", text, job, holder_of(who, job.lock_key))
+    audit.done(who, "start", job=result.job)
     return redirect(url_for(".detail", uuid=result.job.uuid), 303)
 
 

@@ -50,6 +50,8 @@ ROUTES = (
             ("/<uuid:uuid>/requeue", "requeue", "actions:requeue"),
             ("/<uuid:uuid>/force-stop", "force_stop", "force:force_stop"),
             ("/<uuid:uuid>/again", "again", "again:again"),
+            ("/types/<job_type>/run", "run_type", "run_now:run"),
+            ("/supervisors/<supervisor>/drain", "drain", "drain:drain"),
             ("/bulk/cancel", "bulk_cancel", "bulk:cancel"),
             ("/bulk/requeue", "bulk_requeue", "bulk:requeue"),
         )

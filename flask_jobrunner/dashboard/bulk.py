@@ -15,7 +15,7 @@ from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.statuses import REQUEUEABLE
 from flask_jobrunner.repositories.listing import PAGE_MAX
 
-from . import narrowed, query
+from . import audit, narrowed, query
 from .access import Viewer, viewer
 from .format import thousands
 from .narrowed import Narrowed
@@ -156,6 +156,8 @@ def _act(who: Viewer, bulk: Bulk, found: list[Job]) -> Tally:
             tally.left += len(found) - number
             tally.why = "The database did not answer any more."
             break
+        if done:
+            audit.done(who, bulk.action, job=job)
         tally.done, tally.moved = tally.done + done, tally.moved + (not done)
     return tally
 

@@ -12,7 +12,7 @@ from flask_jobrunner.caller import cancel as cancelling
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.words import STATUS_WORDS
 
-from . import deeds
+from . import audit, deeds
 from .access import viewer
 from .problems import conflict
 from .question import Question, ask
@@ -33,6 +33,7 @@ def force_stop(uuid: UUID) -> Response | BaseResponse:
             raise NotFound
         if result.status == "already_terminal":
             return _not_now(result.job, offered=True)
+        audit.done(who, "force_stop", job=result.job)
         return redirect(url_for(".detail", uuid=uuid, did="force_stop"), 303)
     refused = "Tick the box first." if request.method == "POST" else ""
     return ask(_close_question(refused) if lost else _stop_question(), job)

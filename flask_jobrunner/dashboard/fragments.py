@@ -81,12 +81,13 @@ def supervisors_live() -> Response | BaseResponse:
         return redirect(url_for(".supervisors"), 303)
     who = viewer()
     who.demand("view_supervisors")
-    shown = supervisor_page.supervisor_page(who)
+    now = datetime.now(UTC)
+    shown = supervisor_page.supervisor_page(who, now)
     if shown.tag == query.tag("v"):
         return nothing_new()
     return fragment(
         "_supervisors_live.html",
-        now=datetime.now(UTC),
+        now=now,
         oob=OOB,
         page=shown,
         links=frame.frame(who.runtime, who).links,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, OwnedJob
 
 from .format import Clock, moment, running_for, thousands, visible
+from .lock_holder import Holder
 from .usual import expected_end, usually_takes
 
 
@@ -20,6 +21,7 @@ class Fact:
     text: str = ""
     clock: Clock | None = None
     code: bool = False
+    link: Holder | None = None
 
 
 def facts(
@@ -31,6 +33,7 @@ def facts(
     *,
     kept_until: datetime | None = None,
     log_kept_until: datetime | None = None,
+    holder: Holder | None = None,
 ) -> list[Fact]:
     """The facts, in the order in which they matter."""
     job = owned.job
@@ -39,6 +42,7 @@ def facts(
         Fact(label="Owner", text=job.owner or ""),
         Fact(label="Reference", text=job.reference or ""),
         Fact(label="Lock key", text=job.lock_key or "", code=True),
+        Fact(label="Lock is held by", link=holder),
         Fact(label="Priority", text=str(job.priority) if job.priority else ""),
         Fact(label="Not before", text=_not_before(owned, now, zone)),
         Fact(label="Attempt", text=str(job.attempt)),
@@ -54,8 +58,8 @@ def facts(
         Fact(label="Log kept until", text=_at(log_kept_until, now, zone)),
         Fact(label="Reason", text=job.error_reason_code or "", code=True),
     ]
-    shown = [fact for fact in told if fact.text or fact.clock]
-    return [Fact(label=f.label, text=visible(f.text), clock=f.clock, code=f.code) for f in shown]
+    shown = [fact for fact in told if fact.text or fact.clock or fact.link]
+    return [replace(fact, text=visible(fact.text)) for fact in shown]
 
 
 def _not_before(owned: OwnedJob, now: datetime, zone: tzinfo) -> str:

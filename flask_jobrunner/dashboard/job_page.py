@@ -20,6 +20,7 @@ from .deeds import Action
 from .file_list import FileView, file_views
 from .format import Value, epoch_ms, json_value, running_for, visible
 from .job_facts import Fact
+from .lock_holder import other_holder
 from .log_panel import LogPanel
 from .notices import Around, Notice
 from .polling import Poll
@@ -103,6 +104,7 @@ def job_page(
             usual_seconds(runtime, job, viewer.scope),
             kept_until=kept_until(job, runtime.config.job_retention),
             log_kept_until=_log_kept_until(runtime, owned),
+            holder=other_holder(viewer, job),
         ),
         timeline=timeline.entries(events),
         attempts=timeline.attempt_views(attempts, events, job, now, keys),

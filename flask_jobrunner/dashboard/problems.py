@@ -15,6 +15,7 @@ from flask_jobrunner.runtime import current_runtime
 
 from .access import AUTHORIZE_EXAMPLE, NoSuchFile, NotAllowed, NotConfigured
 from .csrf import CrossOrigin
+from .lock_holder import Holder
 from .rendering import FRAGMENT_HEADER, page
 
 RETRY_AFTER = 5
@@ -32,6 +33,8 @@ class Problem:
     link: str = "To the list of jobs"
     job: Job | None = None
     code: str | None = None
+    holder: Holder | None = None
+    """Of the lock that is in the way."""
 
 
 def http_problem(error: HTTPException) -> Any:
@@ -59,10 +62,15 @@ def database_problem(error: Exception) -> Response:
     return response
 
 
-def conflict(title: str, text: str, job: Job) -> Response:
+def conflict(title: str, text: str, job: Job, holder: Holder | None = None) -> Response:
     """409: the job moved on before the deed could be done."""
     problem = Problem(
-        title=title, texts=[text], job=job, url=url_for(".detail", uuid=job.uuid), link="To the job"
+        title=title,
+        texts=[text],
+        job=job,
+        url=url_for(".detail", uuid=job.uuid),
+        link="To the job",
+        holder=holder,
     )
     return page("error.html", 409, problem=problem)
 

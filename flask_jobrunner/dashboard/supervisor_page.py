@@ -3,45 +3,58 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from math import ceil
 
-from flask import url_for
+from flask import request, url_for
 
 from flask_jobrunner.model.errors import ConfigError
 from flask_jobrunner.model.records import OwnedJob, Supervisor
-from flask_jobrunner.model.words import duration, nobody_takes
+from flask_jobrunner.model.words import nobody_takes
+from flask_jobrunner.repositories.drains import SupervisorEvent
 from flask_jobrunner.repositories.supervisors import WAITING_CAP, Waiting
 from flask_jobrunner.runtime import Runtime
 
+from . import preferences
 from .access import Viewer
-from .format import name, short, thousands, visible
+from .deeds import Action
+from .format import Clock, name, running_for, short, thousands, visible, whole_duration
+from .supervisor_state import LATE_BEATS, State, coarse, state_of, was_told
+
+LABELS = {"drain": "Drain", "resume": "Resume"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobLink:
-    """A job that a supervisor runs."""
+    """A job that a supervisor runs. Clocks tick by themselves, and change no tag."""
 
     name: str
     short: str
     url: str
+    since: datetime | None
+    clock: Clock = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One supervisor. `tone` is the status whose colours and shape it wears."""
+    """One supervisor."""
 
     key: str
     place: str
-    tone: str
-    state: str
-    remark: str
+    state: State
     slots: str
+    standby: int
     takes: str
     revision: str
     version: str
     started_at: datetime
+    seen: str
+    told: str
+    oldest_since: datetime | None
+    oldest: Clock | None = field(repr=False)
     jobs: list[JobLink]
+    action: Action | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,69 +74,107 @@ class SupervisorPage:
 
     cards: list[Card]
     waiting: list[Line]
-    command: str
+    app: str
+    drain_timeout: int
     tag: str
+    did: str = ""
 
 
-def supervisor_page(who: Viewer) -> SupervisorPage:
+def supervisor_page(who: Viewer, now: datetime) -> SupervisorPage:
     """The supervisors as this viewer may see them."""
     runtime = who.runtime
     found = runtime.supervisors.all()
     alive = [one for one in found if one.silent_for <= runtime.supervisor_silence]
     running = runtime.supervisors.running([one.uuid for one in found])
-    cards = [_card(who, one, running.get(one.uuid, [])) for one in found]
-    # Without a card the page says so itself, with the command.
-    waiting = [
-        _line(group, alive if cards else None) for group in runtime.supervisors.waiting(who.scope)
+    told = runtime.drains.newest([one.uuid for one in found])
+    groups = runtime.supervisors.waiting(who.scope)
+    zone = preferences.zone(runtime)
+    cards = [
+        _card(who, one, running.get(one.uuid, []), told.get(one.uuid), groups, now, zone)
+        for one in found
     ]
+    # Without a card the page says so itself, with the command.
+    waiting = [_line(group, alive if cards else None) for group in groups]
+    done = told.get(request.args.get("did", ""))
     return SupervisorPage(
-        cards=cards, waiting=waiting, command=_command(runtime), tag=_tag(cards, waiting)
+        cards=cards,
+        waiting=waiting,
+        app=_app(runtime),
+        drain_timeout=round(runtime.config.drain_timeout),
+        tag=hashlib.sha256(repr((cards, waiting)).encode()).hexdigest()[:12],
+        did=was_told(done, zone) if done is not None else "",
     )
 
 
-def _card(who: Viewer, one: Supervisor, running: list[OwnedJob]) -> Card:
-    tone, state, remark = _state(who.runtime, one)
-    here = who.runtime.config.revision
-    if one.revision != here and tone == "running":
-        remark = f"This web process has the revision {here or 'none'}."
-    seen = [owned for owned in running if who.sees(owned.job) and who.may("view_job", owned)]
+def _card(
+    who: Viewer,
+    one: Supervisor,
+    running: list[OwnedJob],
+    told: SupervisorEvent | None,
+    groups: list[Waiting],
+    now: datetime,
+    zone: tzinfo,
+) -> Card:
+    state = state_of(who.runtime, one, told, len(running), zone)
+    waits = [
+        group.since
+        for group in groups
+        if state.takes and one.takes_type(group.job_type) and one.takes_revision(group.revision)
+    ]
+    oldest = min(waits, default=None)
     return Card(
         key=one.uuid[-12:],
-        place=visible(f"{one.process.host or 'unknown host'}, process {one.process.pid}"),
-        tone=tone,
+        place=place(one),
         state=state,
-        remark=visible(remark),
         slots=f"{len(running)} of {one.slots} used",
+        standby=one.standby,
         takes=visible(", ".join(one.types)) or "every type",
         revision=visible(one.revision or ""),
         version=visible(one.version or ""),
         started_at=one.started_at,
+        seen=_seen(who.runtime, one),
+        told=was_told(told, zone) if told is not None else "",
+        oldest_since=oldest,
+        oldest=running_for(oldest, now) if oldest is not None else None,
         jobs=[
-            JobLink(
-                name=name(owned.job),
-                short=short(owned.job.uuid),
-                url=url_for(".detail", uuid=owned.job.uuid),
-            )
-            for owned in seen
+            _job(owned, now)
+            for owned in running
+            if who.sees(owned.job) and who.may("view_job", owned)
         ],
+        action=_action(one, state) if who.may("drain") else None,
     )
 
 
-def _state(runtime: Runtime, one: Supervisor) -> tuple[str, str, str]:
-    silent = f"It has given no sign of life for {duration(_rounded(one.silent_for))}."
-    if one.silent_for > runtime.supervisor_silence:
-        return "lost", "Not seen", f"{silent} Its jobs, if any run, finish by themselves."
-    if one.silent_for > 2.5 * runtime.config.heartbeat:
-        return "cancel_requested", "Late", silent
-    if one.drain_requested_at is not None:
-        return "cancel_requested", "Stopping", "It takes no more jobs."
-    return "running", "Working", ""
+def place(one: Supervisor) -> str:
+    """Where it runs: what people call it by."""
+    return visible(f"{one.process.host or 'unknown host'}, process {one.process.pid}")
 
 
-def _rounded(seconds: float) -> float:
-    """Coarse, so that the page does not change with every poll."""
-    step = 5 if seconds < 60 else 60
-    return seconds // step * step
+def _seen(runtime: Runtime, one: Supervisor) -> str:
+    """Not the time itself: a page that says nothing new needs no answer."""
+    usual = LATE_BEATS * runtime.config.heartbeat
+    if one.silent_for <= usual:
+        return f"less than {whole_duration(ceil(usual))} ago"
+    return f"{whole_duration(coarse(one.silent_for))} ago"
+
+
+def _job(owned: OwnedJob, now: datetime) -> JobLink:
+    since = owned.job.started_at
+    return JobLink(
+        name=name(owned.job),
+        short=short(owned.job.uuid),
+        url=url_for(".detail", uuid=owned.job.uuid),
+        since=since,
+        clock=running_for(since, now) if since is not None else Clock(text="begins"),
+    )
+
+
+def _action(one: Supervisor, state: State) -> Action | None:
+    if state.deed is None:
+        return None
+    resume = "1" if state.deed == "resume" else None
+    url = url_for(".drain", supervisor=one.uuid, resume=resume)
+    return Action(label=LABELS[state.deed], url=url, css="")
 
 
 def _line(group: Waiting, alive: list[Supervisor] | None) -> Line:
@@ -138,13 +189,9 @@ def _line(group: Waiting, alive: list[Supervisor] | None) -> Line:
     )
 
 
-def _command(runtime: Runtime) -> str:
+def _app(runtime: Runtime) -> str:
+    """What `flask --app` takes here, for lines to copy."""
     try:
-        app = runtime.app_path()
+        return runtime.app_path()
     except ConfigError:
-        app = runtime.app.name
-    return f"flask --app {app} jobs work"
-
-
-def _tag(cards: list[Card], waiting: list[Line]) -> str:
-    return hashlib.sha256(repr((cards, waiting)).encode()).hexdigest()[:12]
+        return runtime.app.name

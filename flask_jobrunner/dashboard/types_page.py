@@ -19,6 +19,7 @@ from .format import ago, thousands, visible
 from .job_list import FilterLink
 from .narrowed import LOOKED_AT, Narrowed
 from .plots import Plot, percent, plots, span
+from .run_now import is_startable
 
 NEWEST = 2000
 """Jobs that have ended, of all types together, from which the overview is made."""
@@ -66,6 +67,8 @@ class TypePage:
     plots: list[Plot]
     failures: list[Failure]
     wrong_url: str
+    run_url: str
+    """Empty where the viewer may not start one."""
 
 
 def type_rows(who: Viewer, now: datetime) -> list[TypeRow]:
@@ -97,7 +100,13 @@ def type_page(who: Viewer, name: str, now: datetime, zone: tzinfo) -> TypePage |
         plots=plots(runs, zone, now),
         failures=[_failure(name, *group) for group in grouped_failures(runs)],
         wrong_url=Narrowed(type=name, status=WRONG).url(),
+        run_url=_run_url(who, name),
     )
+
+
+def _run_url(who: Viewer, name: str) -> str:
+    offered = is_startable(who.runtime, name) and who.may("start")
+    return url_for(".run_type", job_type=name) if offered else ""
 
 
 def _row(name: str, runs: Sequence[Run], now: datetime) -> TypeRow:

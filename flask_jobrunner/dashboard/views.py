@@ -13,7 +13,18 @@ from flask_jobrunner.model.records import Page
 from flask_jobrunner.repositories.listing import JobFilter
 from flask_jobrunner.runtime import Runtime
 
-from . import bulk, job_list, log_panel, log_query, narrowed, polling, query, supervisor_page
+from . import (
+    bulk,
+    job_list,
+    lock_holder,
+    log_panel,
+    log_query,
+    narrowed,
+    polling,
+    query,
+    supervisor_page,
+)
+from . import counts as kept
 from .access import viewer
 from .did import what_was_done
 from .empty import snippet
@@ -31,9 +42,9 @@ def index() -> Response:
     above, newest_only = narrowed.bound(who.runtime, shown, who.scope)
     wanted = shown.job_filter(who.scope, above)
     found = find_page(who.runtime, wanted, cursor)
-    counts = who.runtime.listing.counts(wanted)
     now = datetime.now(UTC)
     newest = job_list.newest_id(found, first_page=found.previous_cursor is None)
+    counts = kept.counts(who.runtime, wanted, newest)
     return page(
         "list.html",
         now=now,
@@ -45,6 +56,7 @@ def index() -> Response:
         types=list(who.runtime.handlers) if who.scope is None else [],
         page_size=job_list.PAGE_SIZE,
         bulk=bulk.links(who, shown, found.jobs),
+        holder=lock_holder.holder_of(who, shown.lock),
         news="",
         newest_url=shown.url(),
         newer_url=_page_url(shown, found.previous_cursor),
@@ -81,10 +93,11 @@ def supervisors() -> Response:
     """Who runs what waits in the queue."""
     who = viewer()
     who.demand("view_supervisors")
-    shown = supervisor_page.supervisor_page(who)
+    now = datetime.now(UTC)
+    shown = supervisor_page.supervisor_page(who, now)
     return page(
         "supervisors.html",
-        now=datetime.now(UTC),
+        now=now,
         page=shown,
         poll=polling.supervisors_poll(who.runtime, shown.tag),
     )

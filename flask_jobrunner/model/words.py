@@ -66,9 +66,14 @@ def nobody_takes(
     job_type: str, revision: str | None, supervisors: Sequence[Supervisor]
 ) -> str | None:
     """Why a waiting job is taken by none of these supervisors; None where one takes it."""
+    if not supervisors:
+        return "No supervisor is running, so nobody takes this job: run `flask jobs work`."
     takers = [one for one in supervisors if one.drain_requested_at is None]
     if not takers:
-        return "No supervisor is running: start one with `flask jobs work`."
+        return (
+            "The supervisors that are running take no more jobs: they are drained, or about to "
+            "end. Resume one on their page, or run another `flask jobs work`."
+        )
     takers = [one for one in takers if one.takes_type(job_type)]
     if not takers:
         return f"No supervisor that is running takes jobs of the type {job_type}."

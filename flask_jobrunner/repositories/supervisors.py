@@ -6,8 +6,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, RowMapping, and_, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    and_,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from flask_jobrunner.model.records import Identity, OwnedJob, Supervisor
 from flask_jobrunner.model.statuses import OWNED, JobStatus
@@ -24,6 +36,8 @@ from .rows import (
 )
 
 WAITING_CAP = 10_000
+FORGOTTEN_AFTER = 3600.0
+"""Seconds of silence after which anybody removes a supervisor's row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +51,8 @@ class NewSupervisor:
     standby: int
     revision: str | None
     version: str
+    draining: bool = False
+    """Whether it was asked to take no jobs, where its row is made anew."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +92,31 @@ class SupervisorRepository:
             version=new.version[:64],
             started_at=now,
             heartbeat_at=now,
+            drain_requested_at=now if new.draining else None,
             **identity_values(new.process, "worker"),
         )
         self._database.run(lambda connection: connection.execute(statement))
 
-    def beat(self, uuid: str) -> bool:
-        """Renew; False when the row is gone."""
-        return self._set(uuid, "heartbeat_at")
+    def beat(self, uuid: str, *, draining: bool = False) -> bool | None:
+        """Renew, and say whether it is asked to take no jobs. None when the row is gone.
 
-    def drains(self, uuid: str) -> bool:
-        """Say that it takes no more jobs."""
-        return self._set(uuid, "drain_requested_at")
+        `draining` is what it knows already: as long as that is so, this is one UPDATE.
+        """
+        table: Any = self._database.tables.supervisors
+        asked = table.c.drain_requested_at
+
+        def unit(connection: Connection) -> bool | None:
+            for guess in (draining, not draining):
+                statement = update(table).where(
+                    table.c.supervisor_uuid == uuid,
+                    asked.is_not(None) if guess else asked.is_(None),
+                )
+                renewed = connection.execute(statement.values(heartbeat_at=self._database.now()))
+                if renewed.rowcount == 1:
+                    return guess
+            return None
+
+        return self._database.run(unit)
 
     def forget_revision(self, uuid: str) -> bool:
         """Say that it takes only what is made for no revision."""
@@ -179,11 +209,6 @@ class SupervisorRepository:
             or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= now),
         ]
         return found if owner is None else [*found, jobs.c.owner == owner]
-
-    def _set(self, uuid: str, column: str) -> bool:
-        table, now = self._database.tables.supervisors, self._database.now()
-        statement = update(table).where(table.c.supervisor_uuid == uuid).values(**{column: now})
-        return self._database.run(lambda connection: connection.execute(statement).rowcount) == 1
 
 
 def _to_supervisor(row: RowMapping) -> Supervisor:

@@ -63,7 +63,9 @@ class Intake:
         self._told_words = ""
         """What was last said of them; a traceback is not repeated with every try."""
         self.closed = False
-        """Whether no more jobs are taken."""
+        """Whether no more jobs are taken, ever."""
+        self.drained = False
+        """Whether none are taken until that is taken back."""
         self.found_nothing = False
         """Whether the last look found nothing, and nothing has happened since."""
 
@@ -96,6 +98,11 @@ class Intake:
         self._lookout.rest()
         self._desk.ask(lambda: self._dispatcher.next(free), self._found, self._not_found)
 
+    def drain(self, drained: bool) -> None:  # noqa: FBT001 - it is what is asked for
+        """Take no more jobs; or take them again, beginning now."""
+        self.drained = drained
+        self._lookout.hint()
+
     def claimed(self, child: Child) -> None:
         """A process has taken its job: processes can."""
         if self._boots.succeed():
@@ -121,7 +128,7 @@ class Intake:
             self._failed(told.why_not_taken(report), told.last_words(end))
 
     def _has_place(self) -> bool:
-        if self.closed or not self._desk.is_free or self._crew.in_doubt:
+        if self.closed or self.drained or not self._desk.is_free or self._crew.in_doubt:
             return False
         if self._boots.failures and self._crew.untaken:
             # Until a process has taken a job again, one at a time has to show that they can.
@@ -145,7 +152,7 @@ class Intake:
         self._lookout.hint()  # the pause is the contact's
 
     def _start(self, handed: Handed) -> None:
-        if self.closed:
+        if self.closed or self.drained:
             self._return(handed)
             return
         try:

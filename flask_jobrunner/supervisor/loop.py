@@ -22,6 +22,7 @@ from flask_jobrunner.repositories.supervisors import NewSupervisor
 from flask_jobrunner.runtime import Runtime
 from flask_jobrunner.shim.deliver import poll
 
+from . import told
 from .bell import STOPS, Bell, Signals
 from .children import Child, Starter
 from .contact import Contact
@@ -93,6 +94,7 @@ class Supervisor:
             self._crew,
             contact,
             log,
+            obey=self._obey,
             desks=(self._rows, self._desk("sweep"), self._desk("prune")),
             clock=clock,
         )
@@ -128,7 +130,7 @@ class Supervisor:
         self._drain.step(self._crew.running)
         self._intake.step(ready)
         self._upkeep.step()
-        state = "draining" if self._drain.began else "working"
+        state = "draining" if self._drain.began or self._intake.drained else "working"
         self._notifier.step(f"{state}, {self._crew.size} of {self._plan.slots} slots used")
 
     def _is_over(self) -> bool:
@@ -139,7 +141,7 @@ class Supervisor:
             return not self._intake.is_busy or self._drain.phase == "end"
         if not self._plan.burst or self._intake.is_busy or self._crew.unrecorded:
             return False
-        return self._intake.found_nothing or self._intake.gives_up
+        return self._intake.found_nothing or self._intake.gives_up or self._intake.drained
 
     def _hear(self, child: Child, said: str) -> None:
         if said == "claimed":
@@ -168,7 +170,13 @@ class Supervisor:
             running=running,
         )
         self._notifier.tell("STOPPING=1")
-        self._rows.ask(self._register.drains, _ignore, _ignore)
+        self._rows.ask(self._register.stops, _ignore, _ignore)
+
+    def _obey(self, draining: bool) -> None:  # noqa: FBT001 - it is the answer of a desk
+        """Take no more jobs as long as somebody wants that; what runs goes on."""
+        if draining != self._intake.drained and not self._drain.began:
+            self._intake.drain(draining)
+            told.drained(self._log, draining, len(self._crew.running))
 
     def _close(self) -> int:
         """Record the last ends, take the row away; neither for long."""

@@ -83,6 +83,15 @@ def outdated(log: Log, handed: Handed) -> None:
     log.error("outdated", text, **fields(handed))
 
 
+def drained(log: Log, draining: bool, running: int) -> None:  # noqa: FBT001 - what was asked for
+    """Somebody asked it to take no more jobs, or to take them again."""
+    event, text = "resumed", "Resumed: jobs are taken again."
+    if draining:
+        event = "drained"
+        text = f"Drained: no more jobs are taken until it is resumed; {running} running go on."
+    log.info(event, text, running=running)
+
+
 def why_not_taken(report: EndReport) -> str:
     """Why a process did not take a job that was there to be taken."""
     reason = REASON_WORDS.get(report.refused or "", "")

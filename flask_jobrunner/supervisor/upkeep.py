@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.protocol import identity
 from flask_jobrunner.recovery.retention import Ages, PruneResult, prune
 from flask_jobrunner.recovery.sweep import Sweeper, SweepResult
-from flask_jobrunner.repositories.supervisors import NewSupervisor
+from flask_jobrunner.repositories.supervisors import FORGOTTEN_AFTER, NewSupervisor
 from flask_jobrunner.runtime import Runtime
 
 from .contact import Contact
@@ -33,8 +34,6 @@ PRUNE_SECONDS = 60.0
 LEAVE_SECONDS = 30.0
 """How long a process may stay after the end of its job."""
 LEAVE_GRACE = 5.0
-FORGOTTEN_AFTER = 3600.0
-"""Seconds of silence after which anybody removes a supervisor's row."""
 
 
 class Register:
@@ -43,15 +42,27 @@ class Register:
     def __init__(self, runtime: Runtime, me: NewSupervisor) -> None:
         self._runtime = runtime
         self._me = me
+        # Not in `_me`: the desk that finds this one outdated changes that.
+        self._draining = self._stops = False
 
-    def beat(self) -> None:
-        """Say that this one lives; make the row anew where somebody removed it."""
-        if not self._runtime.supervisors.beat(self._me.uuid):
-            self._runtime.supervisors.add(self._me)
+    def beat(self) -> bool:
+        """Say that this one lives; whether it is asked to take no jobs.
 
-    def drains(self) -> None:
-        """Say that it takes no more jobs."""
-        self._runtime.supervisors.drains(self._me.uuid)
+        Makes the row anew where somebody removed it.
+        """
+        asked = self._runtime.supervisors.beat(self._me.uuid, draining=self._draining)
+        if asked is None:
+            self._runtime.supervisors.add(replace(self._me, draining=self._draining))
+        elif self._stops and not asked:
+            self.stops()  # whoever resumed it did not know
+        else:
+            self._draining = asked
+        return self._draining
+
+    def stops(self) -> None:
+        """Say that it takes no more jobs, because it is about to end."""
+        self._draining = self._stops = True
+        self._runtime.drains.stops(self._me.uuid, self._me.process)
 
     def is_outdated(self) -> None:
         """Say that this one takes no jobs of a revision any more."""
@@ -79,7 +90,7 @@ class Register:
 class _Timer:
     """Something that is done again and again."""
 
-    work: Callable[[], object]
+    work: Callable[[], Any]
     every: float
     at: float
 
@@ -102,6 +113,7 @@ class Upkeep:
         contact: Contact,
         log: Log,
         *,
+        obey: Callable[[bool], None],
         desks: tuple[Desk, Desk, Desk],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -109,6 +121,7 @@ class Upkeep:
         self._crew = crew
         self._contact = contact
         self._log = log
+        self._obey = obey
         self._clock = clock
         self._sweeper = Sweeper(runtime)
         self._sweep_from = 0.0
@@ -136,9 +149,9 @@ class Upkeep:
         self._rows.deliver()
         self._sweeps.deliver()
         self._prunes.deliver()
-        for timer in (self._beat, self._forget):
+        for timer, then in ((self._beat, self._beaten), (self._forget, self._worked)):
             if self._rows.is_free and timer.is_due(self._clock()):
-                self._rows.ask(timer.work, self._worked, self._contact.lost)
+                self._rows.ask(timer.work, then, self._contact.lost)
         if self._rows.is_free and self._overdue.is_due(self._clock()):
             self._look_for_overdue()
         # Ends of our own come first: a sweep would find their processes gone and know less.
@@ -148,6 +161,10 @@ class Upkeep:
             self._sweeps.ask(self._sweeper.sweep, self._swept, self._contact.lost)
         if self._prunes.is_free and self._prune.is_due(self._clock()):
             self._prunes.ask(self._remove_old, self._pruned, self._contact.lost)
+
+    def _beaten(self, draining: bool) -> None:  # noqa: FBT001 - it is the answer of a desk
+        self._contact.made()
+        self._obey(draining)
 
     def _worked(self, _: object) -> None:
         self._contact.made()

@@ -12,6 +12,7 @@ from tests.browser.conftest import Served
 from tests.dashboard.hosts import Host
 from tests.dashboard.seeding import add_job, add_lines
 from tests.dashboard.test_escaping import CORPUS, nasty_job
+from tests.dashboard.test_supervisors import add_supervisor
 from tests.helpers.browser import Pages, WatchedPage
 from tests.helpers.waiting import eventually
 
@@ -45,6 +46,13 @@ def paths(host: Host) -> list[str]:
         )
         add_lines(host.runtime, uuid, [LONG * 5, {"message": LONG, "level": "error"}])
         found += [uuid, f"{uuid}/log", f"{uuid}/cancel", f"{uuid}/requeue"]
+    add_supervisor(host, "s1", types=(LONG, "mail"), revision=LONG[:190], standby=1)
+    job: dict[str, Any] = {"claim_mode": "trusted", "dispatch_by": "s1"}
+    add_job(host.runtime, "running", title=LONG, **job)
+    add_supervisor(host, "s2", silent=3600)
+    host.jobs.handler("import", manual=True)(print)
+    found += ["supervisors", "supervisors/s1/drain", "supervisors/s2/drain"]
+    found += ["types/import", "types/import/run", f"?lock=running-{LONG}"[:180]]
     return found
 
 

@@ -49,6 +49,10 @@ def routes_of(uuid: str) -> list[tuple[str, str]]:
         ("POST", f"/jobs/{uuid}/force-stop"),
         ("GET", f"/jobs/{uuid}/again"),
         ("POST", f"/jobs/{uuid}/again"),
+        ("GET", "/jobs/types/reports.build/run"),
+        ("POST", "/jobs/types/reports.build/run"),
+        ("GET", "/jobs/supervisors/<supervisor>/drain"),
+        ("POST", "/jobs/supervisors/<supervisor>/drain"),
         ("GET", "/jobs/bulk/cancel"),
         ("POST", "/jobs/bulk/cancel"),
         ("GET", "/jobs/bulk/requeue"),
@@ -186,6 +190,8 @@ NEEDED = {
     "/requeue": "requeue",
     "/force-stop": "force_stop",
     "/again": "start",
+    "/jobs/types/reports.build/run": "start",
+    "/jobs/supervisors/<supervisor>/drain": "drain",
     "/jobs/bulk/cancel": "view_list",
     "/jobs/bulk/requeue": "view_list",
 }
@@ -203,6 +209,7 @@ NEEDED = {
         "download",
         "view_payload",
         "view_supervisors",
+        "drain",
     ],
 )
 def test_each_route_needs_its_own_action(make_host: MakeHost, allowed: str) -> None:

@@ -121,7 +121,7 @@ def test_a_manual_type_runs_again_with_the_same_payload(host: Host) -> None:
     assert status_of(host, uuid) == "succeeded"
 
 
-def test_a_lock_that_is_taken_is_a_conflict_that_names_nobody(host: Host) -> None:
+def test_a_lock_that_is_taken_is_a_conflict_that_leads_to_its_holder(host: Host) -> None:
     uuid = repeatable(host, lock_key="k")
     with host.app.app_context():
         holder = host.jobs.enqueue("import", lock_key="k").job
@@ -129,7 +129,7 @@ def test_a_lock_that_is_taken_is_a_conflict_that_names_nobody(host: Host) -> Non
     answer = post(host, f"/{uuid}/again")
 
     assert answer.status_code == 409
-    assert holder.uuid not in answer.text
+    assert f'held by <a href="/jobs/{holder.uuid}">' in answer.text
 
 
 def test_only_manual_types_and_only_what_has_ended(host: Host) -> None:

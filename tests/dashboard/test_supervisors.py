@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
+from flask_jobrunner.dashboard.access import viewer
+from flask_jobrunner.dashboard.supervisor_page import supervisor_page
 from flask_jobrunner.protocol import identity
 from flask_jobrunner.repositories.supervisors import NewSupervisor
-from tests.dashboard.hosts import Host, MakeHost
-from tests.dashboard.seeding import SECOND, add_job
+from flask_jobrunner.runtime import package_version
+from tests.dashboard.hosts import ELSEWHERE, Host, MakeHost
+from tests.dashboard.seeding import SECOND, add_job, change
 
 NOBODY = "Nobody takes this job."
 PULLED: dict[str, Any] = {
@@ -50,6 +54,9 @@ def test_without_any_it_says_how_to_run_one(host: Host) -> None:
 
     assert "No supervisor is running" in page
     assert "flask --app shop:create_app jobs work" in page
+    assert "ExecStart=" in page
+    assert "TimeoutStopSec=45" in page
+    assert "CMD [" in page
     assert "Nothing waits." in page
 
 
@@ -62,6 +69,9 @@ def test_a_supervisor_with_what_it_runs(host: Host) -> None:
     assert "Working" in page
     assert "1 of 3 used" in page
     assert "reports.*, mail" in page
+    assert re.search(r'<span data-since="\d+">5\d s</span>|data-since="\d+">1 min', page)
+    assert "Last sign of life</dt><dd>less than 13 s ago" in page
+    assert "Standby" not in page
     assert "Build &lt;it&gt;" in page
     assert "Pushed" not in page
 
@@ -93,15 +103,50 @@ def test_its_state_is_a_word(host: Host) -> None:
 
     found = re.findall(r'<span class="jr-chip [^>]*><svg.*?</svg>(\w[\w ]*)</span>', page)
     assert found == ["Working", "Stopping", "Late", "Not seen"]
-    assert "no sign of life for 10.0 s" in page
+    assert "no sign of life for 10 s" in page
+    assert re.search(r"At \d\d:\d\d:\d\d UTC it counts as gone", page)
     assert "finish by themselves" in page
+    assert re.search(r"removes this entry, at \d\d:\d\d:\d\d UTC at the latest", page)
 
 
 def test_another_revision_than_that_of_the_page_is_told(make_host: MakeHost) -> None:
     host = make_host(JOBRUNNER_REVISION="r2")
-    add_supervisor(host, revision="r1")
+    add_supervisor(host, revision="r1", version="0.0.9")
+    page = host.get("/supervisors").text
 
-    assert "This web process has the revision r2." in host.get("/supervisors").text
+    assert "This web process has the revision r2." in page
+    assert f"This web process has flask_jobrunner {package_version()}." in page
+    set_supervisor(host, "s1", revision="r2", version=package_version())
+    assert "This web process has" not in host.get("/supervisors").text
+
+
+def test_standby_and_what_waits_longest_for_it(host: Host) -> None:
+    add_supervisor(host, standby=2, types=("mail.*",))
+    pulled(host, job_type="other", age=7200)
+    assert "Oldest that waits" not in host.get("/supervisors").text
+    pulled(host, job_type="mail.send", age=3600)
+    pulled(host, job_type="mail.send", age=60)
+    page = host.get("/supervisors").text
+    host.runtime.drains.drain("s1", host.runtime.supervisors.all()[0].process, "ann")
+    assert "Oldest that waits" not in host.get("/supervisors").text
+
+    assert "<dt>Standby</dt><dd>2</dd>" in page
+    assert re.search(r"Oldest that waits</dt><dd><span data-since=\"\d+\">1 h 00 min", page)
+
+
+def test_what_only_ticks_brings_no_poll(host: Host) -> None:
+    add_supervisor(host)
+    uuid = add_job(host.runtime, "running", dispatch_by="s1", claim_mode="trusted")
+    found = re.search(r'hx-get="([^"]*_supervisors[^"]*)"', host.get("/supervisors").text)
+    assert found is not None
+    set_supervisor(host, "s1", heartbeat_at=host.runtime.database.clock())
+    assert host.poll(found[1]).status_code == 204
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    with host.app.test_request_context("/jobs/supervisors", environ_base=ELSEWHERE):
+        assert supervisor_page(viewer(), later).tag in found[1]
+
+    change(host.runtime, uuid, started_at=1)
+    assert host.poll(found[1]).status_code == 200
 
 
 def test_the_queue_by_type_and_revision(host: Host) -> None:
@@ -166,9 +211,11 @@ def test_a_job_that_nobody_takes_says_why(host: Host) -> None:
     assert "No supervisor is running" in host.get(f"/{uuid}").text
 
     add_supervisor(host, "gone", silent=3600)
-    add_supervisor(host, "stopping")
-    set_supervisor(host, "stopping", drain_requested_at=1)
     assert "No supervisor is running" in host.get(f"/{uuid}").text
+    add_supervisor(host, "stopping", types=("mail.*",))
+    assert "No supervisor is running" not in host.get(f"/{uuid}").text
+    set_supervisor(host, "stopping", drain_requested_at=1)
+    assert "take no more jobs" in host.get(f"/{uuid}").text
 
     add_supervisor(host, "other", types=("reports.*",))
     assert "takes jobs of the type mail.send" in host.get(f"/{uuid}").text

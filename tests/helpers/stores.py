@@ -31,6 +31,7 @@ from flask_jobrunner.recovery.verdict import lost
 from flask_jobrunner.repositories.attempts import AttemptRepository
 from flask_jobrunner.repositories.database import Database, own_engine
 from flask_jobrunner.repositories.dispatch import DispatchRepository
+from flask_jobrunner.repositories.drains import DrainRepository
 from flask_jobrunner.repositories.endings import EndingRepository
 from flask_jobrunner.repositories.history import HistoryRepository
 from flask_jobrunner.repositories.jobs import JobRepository
@@ -130,6 +131,10 @@ class Store:
     @cached_property
     def supervisors(self) -> SupervisorRepository:
         return SupervisorRepository(self.database)
+
+    @cached_property
+    def drains(self) -> DrainRepository:
+        return DrainRepository(self.database)
 
     @cached_property
     def listing(self) -> ListingRepository:

@@ -62,7 +62,8 @@ def _told(one: Supervisor) -> str:
     types = f" for {', '.join(one.types)}" if one.types else ""
     revision = f", revision {one.revision}" if one.revision else ""
     slots = count(one.slots, "slot")
-    return f"{one.process.host}, process {one.process.pid}: {slots}{types}{revision}"
+    drained = ", takes no more jobs" if one.drain_requested_at is not None else ""
+    return f"{one.process.host}, process {one.process.pid}: {slots}{types}{revision}{drained}"
 
 
 def _silent(one: Supervisor) -> Finding:
