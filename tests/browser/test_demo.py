@@ -16,6 +16,9 @@ from tests.helpers.waiting import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+PATIENT = 60_000
+"""Milliseconds: a click that starts a job is answered when its process has claimed it."""
+
 
 @pytest.mark.parametrize("javascript", [True, False], ids=["with javascript", "without"])
 def test_a_visitor_uploads_a_file_and_sees_its_result(
@@ -23,6 +26,7 @@ def test_a_visitor_uploads_a_file_and_sees_its_result(
 ) -> None:
     watched = browser_pages.open(javascript=javascript, size=DESKTOP if javascript else PHONE)
     page = watched.page
+    page.set_default_timeout(PATIENT)
     with running_demo(tmp_path, "--port", "0") as (process, address):
         page.goto(address)
         page.get_by_label("CSV with the same columns").set_input_files(SAMPLE)
@@ -34,7 +38,7 @@ def test_a_visitor_uploads_a_file_and_sees_its_result(
         if javascript:
             widget = page.locator("jr-live")
             expect(widget).to_contain_text("Row 17: no damage, but repairs were paid")
-            page.get_by_role("link", name="Show what it brought in").click(timeout=60_000)
+            page.get_by_role("link", name="Show what it brought in").click()
         else:
             page.goto(address)
             eventually(lambda: "Succeeded" in str(page.reload() and page.content()), timeout=60)
@@ -55,6 +59,7 @@ def test_a_visitor_uploads_a_file_and_sees_its_result(
 def test_a_visitor_with_a_name_watches_his_own_jobs(tmp_path: Path, browser_pages: Pages) -> None:
     watched = browser_pages.open(size=PHONE)
     page = watched.page
+    page.set_default_timeout(PATIENT)
     with running_demo(tmp_path, "--port", "0") as (_, address):
         page.goto(f"{address}mine")
         expect(page.get_by_text("You have no jobs.")).to_be_visible()
@@ -62,7 +67,7 @@ def test_a_visitor_with_a_name_watches_his_own_jobs(tmp_path: Path, browser_page
         page.get_by_role("button", name="Take this name").click()
         page.goto(address)
         page.get_by_role("button", name="Start the failing job").click()
-        expect(page.locator("#jr-state")).to_have_text("Failed", timeout=60_000)
+        expect(page.locator("#jr-state")).to_have_text("Failed", timeout=PATIENT)
         expect(page.locator("body")).to_contain_text("plums have no price yet")
 
         page.goto(f"{address}mine")
