@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, request
+from flask import Flask, has_request_context, request
 
 from flask_jobrunner import Job, process_role
 
+from . import visitors
 from .extensions import db, jobs
 
 __all__ = ["create_app"]
@@ -36,17 +37,21 @@ def create_app(config: Mapping[str, Any] | None = None) -> Flask:
     app.config.from_mapping(
         SECRET_KEY=_secret_key(Path(app.instance_path) / "secret_key"),
         SQLALCHEMY_DATABASE_URI=_database_url(app),
+        SESSION_COOKIE_SAMESITE="Lax",
         JOBRUNNER_APP="demo_app:create_app",
-        DEMO_UPLOADS=str(Path(app.instance_path) / "uploads"),
+        JOBRUNNER_FILES_DIR="files",  # below the instance folder
+        JOBRUNNER_FILE_RETENTION=7 * 24 * 3600,
+        JOBRUNNER_FORCE_STOP=True,
         # A little more than a file may have, so that the view can say what the limit is.
         MAX_CONTENT_LENGTH=6 * 1024 * 1024,
     )
     app.config.from_prefixed_env()
     app.config.from_mapping(config or {})
 
-    from . import guard, handlers, models, views  # noqa: F401 - some for what they register
+    from . import errors, guard, handlers, models, views  # noqa: F401 - some for what they register
 
     guard.init_app(app)
+    errors.init_app(app)
     db.init_app(app)
     jobs.init_app(app, db)
     app.register_blueprint(views.blueprint)
@@ -66,9 +71,9 @@ def allow_this_machine(_action: str, _job: Job | None) -> bool:
 
 
 @jobs.actor
-def visitor() -> str:
-    """Who acts: there are no accounts, so it is always the same one."""
-    return "visitor"
+def who_acts() -> str | None:
+    """Whoever the browser says it is; in a terminal nobody, and commands name the system's user."""
+    return visitors.current() if has_request_context() else None
 
 
 def _instance_folder() -> str | None:

@@ -1,4 +1,4 @@
-"""The demo's own tables: an uploaded file, and the strikes that were imported from it."""
+"""The demo's own tables: an import, and the strikes that it brought in."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from .extensions import Model
 
 
 class Import(Model):
-    """One uploaded file."""
+    """One file to import. Its bytes are its job's: `files=` has copied them."""
 
     __tablename__ = "demo_imports"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     file_name: Mapped[str] = mapped_column(String(200))
-    stored_name: Mapped[str] = mapped_column(String(64), unique=True)
     sha256: Mapped[str] = mapped_column(String(64))
     size: Mapped[int]
     """Bytes."""

@@ -1,17 +1,14 @@
-"""Uploaded files: what is refused before anything is stored, and where the rest is kept."""
+"""Uploaded files: what is refused before anything is stored."""
 
 from __future__ import annotations
 
 import csv
-import secrets
-from pathlib import Path
 from typing import IO
 
 from . import strikes
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_ROWS = 50_000
-KEPT_FILES = 50
 NAME_MAX_BYTES = 150
 
 
@@ -56,16 +53,6 @@ def shown_name(file_name: str) -> str:
     return printable.encode()[:NAME_MAX_BYTES].decode(errors="ignore").strip() or "unnamed.csv"
 
 
-def store(data: bytes, folder: Path) -> str:
-    """Keep the file in the folder under a name that nobody can guess; answers that name."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name = f"{secrets.token_hex(16)}.csv"
-    with (folder / name).open("xb") as file:
-        file.write(data)
-    _forget_oldest(folder)
-    return name
-
-
 def _refuse_bad_table(text: str) -> None:
     try:
         header, rows = strikes.read(text)
@@ -93,9 +80,3 @@ def _refuse_bad_header(header: list[str]) -> None:
             f"The header lacks {len(missing)} of the {len(strikes.COLUMNS)} columns that a "
             f"wildlife-strike file has: {', '.join(missing)}."
         )
-
-
-def _forget_oldest(folder: Path) -> None:
-    files = sorted(folder.glob("*.csv"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[KEPT_FILES:]:
-        file.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from flask import (
     Blueprint,
     Response,
     abort,
-    current_app,
     redirect,
     render_template,
     request,
@@ -21,16 +21,16 @@ from sqlalchemy import select
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.wrappers import Response as AnyResponse
 
-from flask_jobrunner import InvalidPayload, Job, JobRunnerError
+from flask_jobrunner import Job
 from flask_jobrunner.model.results import StartResult
 
-from . import uploads
+from . import uploads, visitors
 from .extensions import db, jobs
+from .handlers.import_csv import INPUT
 from .models import Import, Strike
 
 blueprint = Blueprint("demo", __name__)
 
-OWNER = "visitor"
 SAMPLE = Path(__file__).parent / "data" / "birdstrikes.csv"
 # 40 rests while the sample is checked and 20 while it is stored: some 25 s.
 REST_TO_WATCH = 0.4
@@ -40,16 +40,19 @@ SIMPLE_JOBS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "segfault": ("demo.crash", {"how": "segfault"}),
     "stubborn": ("demo.stubborn", None),
     "noisy": ("demo.noisy", None),
+    "long-log": ("demo.long_log", None),
+    "fail": ("demo.fail", None),
 }
 
 
-@blueprint.context_processor
+@blueprint.app_context_processor
 def for_templates() -> dict[str, Any]:
     """What every page of the demo needs to link to the dashboard."""
     return {
         "dashboard_url": lambda: url_for("jobrunner.index"),
         "supervisors_url": lambda: url_for("jobrunner.supervisors"),
         "job_url": lambda job: url_for("jobrunner.detail", uuid=job.uuid),
+        "file_url": lambda job, file: url_for("jobrunner.artifact", uuid=job.uuid, name=file.name),
         "result_url": _result_url,
     }
 
@@ -58,6 +61,22 @@ def for_templates() -> dict[str, Any]:
 def index() -> str:
     """What this is, a button for each job, and the newest jobs."""
     return _front_page()
+
+
+@blueprint.get("/mine")
+def mine() -> str:
+    """The jobs of whoever looks."""
+    return _my_page()
+
+
+@blueprint.post("/name")
+def take_name() -> AnyResponse | tuple[str, int]:
+    """Be somebody else from now on."""
+    try:
+        visitors.remember(request.form.get("name", ""))
+    except visitors.NameRefused as refused:
+        return _my_page(str(refused)), 422
+    return redirect(url_for("demo.mine"), 303)
 
 
 @blueprint.get("/sample.csv")
@@ -92,7 +111,7 @@ def run_smoke() -> AnyResponse | tuple[str, int]:
     """Start the smoke job as the form says."""
     payload = {name: request.form.get(name) for name in ("seconds", "interval_ms")}
     lock_key = request.form.get("lock_key")
-    return _started(jobs.start("demo.smoke", payload, lock_key=lock_key, owner=OWNER))
+    return _started(jobs.start("demo.smoke", payload, lock_key=lock_key, owner=visitors.current()))
 
 
 @blueprint.post("/run/<name>")
@@ -101,7 +120,7 @@ def run(name: str) -> AnyResponse | tuple[str, int]:
     if name not in SIMPLE_JOBS:
         abort(404)
     job_type, payload = SIMPLE_JOBS[name]
-    return _started(jobs.start(job_type, payload, owner=OWNER))
+    return _started(jobs.start(job_type, payload, owner=visitors.current()))
 
 
 @blueprint.post("/queue")
@@ -112,7 +131,7 @@ def queue() -> AnyResponse:
             "demo.smoke",
             {"seconds": 5},
             title=f"Queued job {number} of {QUEUED_AT_ONCE}",
-            owner=OWNER,
+            owner=visitors.current(),
             # The last one asked for is the first to begin.
             priority=1 if number == QUEUED_AT_ONCE else 0,
         )
@@ -143,13 +162,7 @@ def _result_url(job: Job) -> str | None:
 
 def _import(file_name: str, data: bytes) -> AnyResponse | tuple[str, int]:
     digest = hashlib.sha256(data).hexdigest()
-    folder = Path(current_app.config["DEMO_UPLOADS"])
-    upload = Import(
-        file_name=uploads.shown_name(file_name),
-        stored_name=uploads.store(data, folder),
-        sha256=digest,
-        size=len(data),
-    )
+    upload = Import(file_name=uploads.shown_name(file_name), sha256=digest, size=len(data))
     db.session.add(upload)
     # Committed first: the job runs in another process and must find the row.
     db.session.commit()
@@ -158,32 +171,33 @@ def _import(file_name: str, data: bytes) -> AnyResponse | tuple[str, int]:
         {"import_id": upload.id, "rest": REST_TO_WATCH if "watch" in request.form else 0},
         lock_key=f"import:{digest[:16]}",
         title=f"Import {upload.file_name}",
-        owner=OWNER,
+        owner=visitors.current(),
         reference=upload.reference,
+        files={INPUT: data},
     )
-    if not result.ok:
-        (folder / upload.stored_name).unlink(missing_ok=True)
-        db.session.delete(upload)
-        db.session.commit()
-    return _started(result)
+    if result.ok:
+        return redirect(url_for("demo.show_import", import_id=upload.id), 303)
+    db.session.delete(upload)
+    db.session.commit()
+    return _refused(result)
 
 
 def _started(result: StartResult) -> AnyResponse | tuple[str, int]:
     """On to the page of the job; or back to the front page, which says why not."""
     if result.ok:
         return redirect(jobs.url_for(result.job.uuid), 303)
+    return _refused(result)
+
+
+def _refused(result: StartResult) -> tuple[str, int]:
     if result.status == "already_active":
         return _front_page("This is being done already.", held_by=result.job), 409
     message = result.message or result.reason_code or result.status
     return _front_page(f"The job could not be started: {message}", held_by=result.job), 503
 
 
-@blueprint.errorhandler(JobRunnerError)
-def no_job(error: JobRunnerError) -> tuple[str, int]:
-    """A call of the job runner that refused its input, or found the database busy or away."""
-    current_app.logger.warning("%s: %s", type(error).__name__, error)
-    status = 422 if isinstance(error, InvalidPayload) else 503
-    return render_template("demo_app/error.html", message=str(error)), status
+def _my_page(refusal: str | None = None) -> str:
+    return render_template("demo_app/mine.html", visitor=visitors.current(), refusal=refusal)
 
 
 def _front_page(refusal: str | None = None, *, held_by: Job | None = None) -> str:
@@ -194,4 +208,12 @@ def _front_page(refusal: str | None = None, *, held_by: Job | None = None) -> st
         newest=jobs.find(limit=8).jobs,
         queued_at_once=QUEUED_AT_ONCE,
         max_mib=uploads.MAX_BYTES // 1024**2,
+        flask=_flask_command(),
     )
+
+
+def _flask_command() -> str:
+    """The `flask` of this process, as one would type it here."""
+    program = Path(sys.executable).with_name("flask")
+    here = Path.cwd()
+    return str(program.relative_to(here) if program.is_relative_to(here) else program)

@@ -30,6 +30,15 @@ MARKERS = ["make demo", "shop", "bakery", "jobs work"]
 """What tells the console blocks apart, in their order."""
 
 
+FILES = ("python", "jinja")
+"""The languages of blocks that are files, with their name in the first line."""
+
+
+def file_name(text: str) -> str:
+    """What the first line of a block calls it."""
+    return text.partition("\n")[0].strip("{# }")
+
+
 class Reader:
     """Somebody who copies what the README shows into an empty folder."""
 
@@ -42,10 +51,10 @@ class Reader:
         }
 
     def copy(self, start: str) -> None:
-        """Write the Python blocks whose file's name begins so."""
+        """Write the blocks whose file's name begins so."""
         for language, text in BLOCKS:
-            name = text.partition("\n")[0].removeprefix("# ")
-            if language == "python" and name.startswith(start):
+            name = file_name(text)
+            if language in FILES and name.startswith(start):
                 file = self.folder / name
                 file.parent.mkdir(exist_ok=True)
                 file.write_text(text)
@@ -114,11 +123,11 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 def test_every_block_is_one_that_is_run_here() -> None:
-    python = [text.partition("\n")[0] for language, text in BLOCKS if language == "python"]
+    files = [file_name(text) for language, text in BLOCKS if language in FILES]
     console = [text for language, text in BLOCKS if language == "console"]
 
-    assert len(python) + len(console) == len(BLOCKS)
-    assert all(re.fullmatch(r"# (shop|bakery/\w+)\.py", name) for name in python)
+    assert len(files) + len(console) == len(BLOCKS)
+    assert all(re.fullmatch(r"(shop|bakery/\w+)\.py|bakery/templates/\w+\.html", f) for f in files)
     assert [next((m for m in MARKERS if m in text), text) for text in console] == MARKERS
 
 
@@ -152,11 +161,17 @@ def test_the_application_of_several_files(reader: Reader) -> None:
 
     with reader.serving(serve) as address:
         page, answer = post(f"{address.replace('localhost', '127.0.0.1')}/orders", b"loaves=3")
+        assert page.endswith("/orders/1")
         assert b"orders.bake" in answer
         eventually(
             lambda: b"loaf 3" in urllib.request.urlopen(page, timeout=10).read(),
             timeout=30,
             message="the page shows the last loaf",
+        )
+        eventually(
+            lambda: b"labels.txt</a>" in urllib.request.urlopen(page, timeout=10).read(),
+            timeout=30,
+            message="the page offers the labels",
         )
     assert "No changes in schema detected" in reader.run(["flask", "db", "migrate"])
 

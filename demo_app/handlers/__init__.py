@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import faults, import_csv, smoke
+from . import faults, import_csv, long_log, noisy, smoke
 
-__all__ = ["faults", "import_csv", "smoke"]
+__all__ = ["faults", "import_csv", "long_log", "noisy", "smoke"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from flask import url_for
@@ -19,6 +19,9 @@ from demo_app.models import Import, Strike
 from demo_app.summary import Tally
 from flask_jobrunner import JobCancelled, JobContext
 
+INPUT = "strikes.csv"
+"""What `files=` of the start calls the file to import."""
+LEFT_OUT = "left-out.csv"
 STEPS = ("read", "validate", "clean", "aggregate", "store")
 BATCH = 500
 REST_EVERY = 250
@@ -27,18 +30,18 @@ MAX_WARNINGS = 100
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """Which uploaded file, and how long to rest now and then, so that one can watch."""
+    """Which import, and how long to rest now and then, so that one can watch."""
 
     import_id: int
     rest: float
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any] | None) -> ImportRequest:
-        """Raises `ValueError` for a payload without a file's id; rests at most 2 s."""
+        """Raises `ValueError` for a payload without an import's id; rests at most 2 s."""
         values = payload or {}
         import_id, rest = values.get("import_id"), values.get("rest", 0)
         if not isinstance(import_id, int) or import_id < 1:
-            raise ValueError("import_id is the id of an uploaded file")
+            raise ValueError("import_id is the id of an import")
         if not isinstance(rest, int | float) or not 0 <= rest <= 2:
             raise ValueError("rest is 0 to 2 seconds")
         return cls(import_id, float(rest))
@@ -51,12 +54,15 @@ class ImportRequest:
     run_budget=900,
 )
 class ImportCsv:
-    """Five steps; each shows its progress and stops when the job is cancelled."""
+    """Five steps; each shows its progress and stops when the job is cancelled.
+
+    Rows that are not good enough to keep are left behind in a file, to be mended.
+    """
 
     def run(self, ctx: JobContext) -> dict[str, Any]:
-        """Import the file; return its counts. Raises `LookupError` when there is no such file."""
-        file_name, path = _upload(ctx)
-        header, rows = self._read(ctx, path)
+        """Import the file; return its counts. Raises `LookupError` for an unknown import."""
+        file_name = _file_name(ctx)
+        header, rows = self._read(ctx)
         problems = Problems(ctx)
         good = self._validate(ctx, header, rows, problems)
         clean = self._clean(ctx, header, good)
@@ -73,9 +79,9 @@ class ImportCsv:
             "page": page,
         }
 
-    def _read(self, ctx: JobContext, path: Path) -> tuple[list[str], list[strikes.Row]]:
+    def _read(self, ctx: JobContext) -> tuple[list[str], list[strikes.Row]]:
         _step(ctx, "read", "Read the file")
-        header, rows = strikes.read(uploads.decoded(path.read_bytes()))
+        header, rows = strikes.read(uploads.decoded(ctx.file(INPUT).read_bytes()))
         found = list(rows)
         ctx.info(f"Read {len(found):,} rows of {len(header)} columns")
         unused = [name for name in header if name not in strikes.COLUMNS]
@@ -88,15 +94,20 @@ class ImportCsv:
     ) -> list[strikes.Row]:
         _step(ctx, "validate", "Check every row")
         judge = strikes.Judge(header, today=dt.datetime.now(dt.UTC).date())
-        good = []
+        good, left_out = [], []
         for number, row in enumerate(ctx.track(rows, "rows checked"), start=1):
             findings = judge.findings(row)
             problems.add(row.number, findings)
-            if not any(finding.fatal for finding in findings):
+            fatal = next((finding for finding in findings if finding.fatal), None)
+            if fatal is None:
                 good.append(row)
+            else:
+                left_out.append((row, fatal))
             if number % REST_EVERY == 0:
                 time.sleep(ctx.payload.rest)
         problems.close()
+        if left_out:
+            _write_left_out(ctx, header, left_out)
         ctx.info(f"{len(good):,} rows are good enough to keep")
         return good
 
@@ -169,17 +180,25 @@ class Problems:
         ]
 
 
-def _upload(ctx: JobContext) -> tuple[str, Path]:
+def _write_left_out(
+    ctx: JobContext, header: list[str], left_out: list[tuple[strikes.Row, strikes.Finding]]
+) -> None:
+    with ctx.artifact(LEFT_OUT, encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["Row", "Problem", *header])
+        for row, finding in left_out:
+            table.writerow([row.number, finding.rule, *row.values])
+    ctx.info(f"The rows that were left out are in {LEFT_OUT}")
+
+
+def _file_name(ctx: JobContext) -> str:
     upload = db.session.get(Import, ctx.payload.import_id)
     if upload is None:
-        raise LookupError(f"there is no upload {ctx.payload.import_id}")
-    file_name, stored_name = upload.file_name, upload.stored_name
+        raise LookupError(f"there is no import {ctx.payload.import_id}")
+    file_name = upload.file_name
     # The read's transaction would otherwise stay open for as long as the job runs.
     db.session.rollback()
-    path = Path(ctx.app.config["DEMO_UPLOADS"]) / stored_name
-    if not path.is_file():
-        raise LookupError(f"the file of upload {ctx.payload.import_id} is not kept any more")
-    return file_name, path
+    return file_name
 
 
 def _step(ctx: JobContext, key: str, label: str) -> None:

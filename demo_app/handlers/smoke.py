@@ -34,7 +34,7 @@ class SmokeRequest:
         return math.ceil(self.seconds * 1000 / self.interval_ms)
 
 
-@jobs.handler("demo.smoke", title="Smoke job", payload=SmokeRequest.from_payload)
+@jobs.handler("demo.smoke", title="Smoke job", payload=SmokeRequest.from_payload, manual=True)
 def smoke(ctx: JobContext) -> dict[str, Any]:
     """Sleep; stop at the next step when asked to, and return what was done until then."""
     request: SmokeRequest = ctx.payload

@@ -20,6 +20,7 @@ from flask_jobrunner.protocol.encoding import decode_json
 
 from . import notices, polling, query
 from .access import Viewer, viewer
+from .file_list import FileView, made_views
 from .format import Value, json_value, visible
 from .job_page import read_at, sentence
 from .line_view import LineStyle, LineView, line_view
@@ -42,6 +43,7 @@ class Options:
 
     log: bool = True
     result: bool = True
+    files: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,7 @@ class Widget:
     progress: ProgressView | None
     log: Tail
     result: Value | None
+    files: list[FileView]
     error: str
     cancel_url: str
     url: str
@@ -88,10 +91,15 @@ def head(nonce: str | None = None) -> Markup:
 
 
 def job_widget(
-    job: Job | int | str, *, log: bool = True, result: bool = True, done: str = ""
+    job: Job | int | str,
+    *,
+    log: bool = True,
+    result: bool = True,
+    files: bool = True,
+    done: str = "",
 ) -> Markup:
     """One job, live. `done` is markup of the page's own that is shown once the job succeeded."""
-    who, options = viewer(), Options(log=log, result=result)
+    who, options = viewer(), Options(log=log, result=result, files=files)
     ref = job.uuid if isinstance(job, Job) else job
     try:
         owned = who.look(check_ref(ref))
@@ -99,7 +107,7 @@ def job_widget(
         # Not the page's end: it is the application's, and has more to say than this job.
         return piece("_embed_absent.html")
     here = request.script_root + request.full_path.rstrip("?")
-    shown = _with_usual(who, owned, _widget(who, owned, options, here=here))
+    shown = _with_more(who, owned, options, _widget(who, owned, options, here=here))
     own = Markup(done)  # noqa: S704 - the page's own markup, as its author wrote it
     return piece("_embed.html", now=read_at(owned), job=owned.job, widget=shown, done=own)
 
@@ -110,7 +118,11 @@ def job_fragment(uuid: UUID) -> Response | BaseResponse:
         return redirect(url_for(endpoint("detail"), uuid=uuid), 303)
     who = viewer()
     owned = who.look(str(uuid))
-    options = Options(log=query.number("log") != 0, result=query.number("result") != 0)
+    options = Options(
+        log=query.number("log") != 0,
+        result=query.number("result") != 0,
+        files=query.number("files") != 0,
+    )
     seen = _seen()
     shown = _widget(who, owned, options, seen=seen)
     if (
@@ -119,7 +131,7 @@ def job_fragment(uuid: UUID) -> Response | BaseResponse:
         and _is_known(owned, shown.log, shown.poll, seen)
     ):
         return nothing_new()
-    shown = _with_usual(who, owned, shown)
+    shown = _with_more(who, owned, options, shown)
     return fragment("_embed.html", now=read_at(owned), job=owned.job, widget=shown, done="")
 
 
@@ -162,6 +174,7 @@ def _widget(
         progress=progress_view(job, now),
         log=log,
         result=_result(who, owned) if options.result else None,
+        files=[],
         error=visible(notices.first_line(job)) if job.is_terminal else "",
         cancel_url=url_for(endpoint("cancel"), uuid=job.uuid, next=here) if may_cancel else "",
         url=url_for(endpoint("detail"), uuid=job.uuid),
@@ -169,11 +182,14 @@ def _widget(
     )
 
 
-def _with_usual(who: Viewer, owned: OwnedJob, shown: Widget) -> Widget:
-    # Not in `_widget`: most polls find nothing new, and need not read the type's history.
-    if not owned.job.is_active:
-        return shown
-    return replace(shown, usual=usually_takes(usual_seconds(who.runtime, owned.job, who.scope)))
+def _with_more(who: Viewer, owned: OwnedJob, options: Options, widget: Widget) -> Widget:
+    # Not before it is known that there is news: a poll without any asks the database once.
+    files, usual = widget.files, widget.usual
+    if options.files:
+        files = made_views(who, owned)
+    if owned.job.is_active:
+        usual = usually_takes(usual_seconds(who.runtime, owned.job, who.scope))
+    return replace(widget, files=files, usual=usual)
 
 
 def _tail(who: Viewer, owned: OwnedJob, cursor: int | None, *, wanted: bool) -> Tail:
@@ -213,6 +229,7 @@ def _poll(who: Viewer, owned: OwnedJob, options: Options, cursor: int, quiet_sin
         q=int(quiet_since),
         log=None if options.log else 0,
         result=None if options.result else 0,
+        files=None if options.files else 0,
     )
     return Poll(url=url, seconds=seconds)
 

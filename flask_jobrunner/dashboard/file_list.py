@@ -8,11 +8,12 @@ from datetime import datetime
 from flask import url_for
 
 from flask_jobrunner.model import words
-from flask_jobrunner.model.files import File
+from flask_jobrunner.model.files import File, FileKind
 from flask_jobrunner.model.records import OwnedJob
 
 from .access import Viewer
 from .format import visible
+from .mount import endpoint
 
 KIND_WORDS = {"input": "Given", "output": "Made"}
 
@@ -31,7 +32,16 @@ class FileView:
 
 def file_views(viewer: Viewer, owned: OwnedJob) -> list[FileView]:
     """What the job was given, then what its attempts made, the newest attempt's first."""
-    found = [stored.file for stored in viewer.runtime.files.of(owned.job.id)]
+    return _views(viewer, owned, None)
+
+
+def made_views(viewer: Viewer, owned: OwnedJob) -> list[FileView]:
+    """What its attempts made, for a page of the application's own."""
+    return _views(viewer, owned, "output")
+
+
+def _views(viewer: Viewer, owned: OwnedJob, kind: FileKind | None) -> list[FileView]:
+    found = [stored.file for stored in viewer.runtime.files.of(owned.job.id, kind)]
     may = bool(found) and viewer.may("download", owned)
     found.sort(key=lambda file: (file.kind, -file.attempt, file.name))
     return [_view(file, owned, may_download=may) for file in found]
@@ -53,6 +63,7 @@ def _view(file: File, owned: OwnedJob, *, may_download: bool) -> FileView:
 
 
 def _url(file: File, uuid: str) -> str:
+    place = endpoint("artifact")
     if file.kind == "input":
-        return url_for(".artifact", uuid=uuid, name=file.name, kind=file.kind)
-    return url_for(".artifact", uuid=uuid, name=file.name, attempt=file.attempt)
+        return url_for(place, uuid=uuid, name=file.name, kind=file.kind)
+    return url_for(place, uuid=uuid, name=file.name, attempt=file.attempt)

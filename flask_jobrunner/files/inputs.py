@@ -44,6 +44,22 @@ def add_with_files(
     return job
 
 
+def files_of(runtime: Runtime, job: Job) -> dict[str, FileSource]:
+    """The files that a job was given, for another one. Raises `InvalidPayload` for one gone."""
+    given = runtime.files.of(job.id, "input")
+    shelf = Shelf(runtime.files_dir()) if given else None
+    files: dict[str, FileSource] = {}
+    for stored in given:
+        path = shelf.find(job.uuid, stored.path) if shelf is not None else None
+        if path is None or not path.is_file():
+            raise InvalidPayload(
+                f"The file {stored.file.name!r} that this job was given is not there any more. "
+                "Start a new job with the file."
+            )
+        files[stored.file.name] = path
+    return files
+
+
 def check_files(runtime: Runtime, files: object) -> None:
     """Raise for what `add_with_files` could not store; read and written is nothing yet."""
     if files is None:

@@ -176,3 +176,16 @@ def test_jobs_of_ones_own_that_one_may_not_see_are_left_out(make_host: MakeHost)
 
     assert "Open" in body
     assert "Secret" not in body
+
+
+def test_an_owner_who_may_not_see_the_list_has_his_widget_and_page(host: Host) -> None:
+    allowed = ("view_job", "view_log", "view_payload", "download", "cancel")
+    host.jobs.authorize(
+        lambda action, job: job is not None and job.owner == "ben" and action in allowed
+    )
+    uuid = add_job(host.runtime, "running", owner="ben", title="Ben's own")
+
+    assert "Cancel job" in shown(host, uuid)
+    assert ask(host, f"/jobs/{uuid}/embed").status_code == 200
+    assert host.get(f"/{uuid}").status_code == 200
+    assert host.get("/").status_code == 403

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import csv
+import io
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import func, select
 
-from demo_app import strikes, uploads
+from demo_app import strikes
 from demo_app.extensions import db
-from demo_app.handlers import faults, import_csv, smoke
+from demo_app.handlers import faults, import_csv, long_log, smoke
 from demo_app.models import Import, Strike
 from flask_jobrunner import JobCancelled
 from flask_jobrunner.testing import FakeContext
@@ -25,21 +26,25 @@ def a_file(*rows: str) -> bytes:
     return "\n".join((HEADER, *rows)).encode()
 
 
-def an_upload(app: Flask, data: bytes) -> int:
-    """The id of that file after an upload."""
-    stored = uploads.store(data, Path(app.config["DEMO_UPLOADS"]))
-    upload = Import(file_name="my.csv", stored_name=stored, sha256="0" * 64, size=len(data))
+def an_import() -> int:
+    """The id of an import as the view makes it."""
+    upload = Import(file_name="my.csv", sha256="0" * 64, size=3)
     db.session.add(upload)
     db.session.commit()
     return upload.id
 
 
 def import_file(
-    app: Flask, import_id: int, *, cancel_after: int | None = None
+    app: Flask, data: bytes, import_id: int | None = None, *, cancel_after: int | None = None
 ) -> tuple[FakeContext, dict[str, Any]]:
-    """Run the import as its process would."""
-    request = import_csv.ImportRequest(import_id, 0.0)
-    ctx = FakeContext(request, app=app, base_url="http://demo.test", cancel_after=cancel_after)
+    """Run the import as its process would; without an id, one of its own."""
+    ctx = FakeContext(
+        import_csv.ImportRequest(import_id or an_import(), 0.0),
+        app=app,
+        base_url="http://demo.test",
+        cancel_after=cancel_after,
+        files={import_csv.INPUT: data},
+    )
     return ctx, import_csv.ImportCsv().run(ctx)
 
 
@@ -51,9 +56,9 @@ def stored_rows() -> int:
 def test_an_import_stores_clean_rows_and_says_what_was_wrong(app: Flask) -> None:
     bad = GOOD.format(day=2).replace("1999-01-02", "yesterday")
     data = a_file(GOOD.format(day=1), bad, GOOD.format(day=3).replace("None", "C"), "", "a,b")
-    import_id = an_upload(app, data)
+    import_id = an_import()
 
-    ctx, result = import_file(app, import_id)
+    ctx, result = import_file(app, data, import_id)
 
     assert result["rows"] == {"read": 4, "stored": 2, "left_out": 2}
     assert [problem["rows"] for problem in result["problems"]] == [1, 1, 1]
@@ -76,9 +81,8 @@ def test_an_import_stores_clean_rows_and_says_what_was_wrong(app: Flask) -> None
 
 def test_many_problems_are_counted_and_not_all_written_out(app: Flask) -> None:
     data = a_file(*(["x,y"] * 160), GOOD.format(day=1))
-    import_id = an_upload(app, data)
 
-    ctx, result = import_file(app, import_id)
+    ctx, result = import_file(app, data)
 
     assert len(ctx.messages("warning")) == import_csv.MAX_WARNINGS + 1
     assert ctx.messages("warning")[-1] == "60 more problems are not listed one by one"
@@ -86,17 +90,35 @@ def test_many_problems_are_counted_and_not_all_written_out(app: Flask) -> None:
 
 
 def test_a_file_without_one_good_row_is_imported_as_nothing(app: Flask) -> None:
-    _, result = import_file(app, an_upload(app, a_file("x,y")))
+    _, result = import_file(app, a_file("x,y"))
 
     assert result["rows"] == {"read": 1, "stored": 0, "left_out": 1}
     assert result["by_year"] == []
 
 
-def test_a_second_attempt_replaces_what_the_first_left(app: Flask) -> None:
-    import_id = an_upload(app, a_file(*(GOOD.format(day=day) for day in (1, 2, 3))))
-    import_file(app, import_id)
+def test_rows_that_are_left_out_are_left_behind_with_the_reason(app: Flask) -> None:
+    bad = GOOD.format(day=2).replace("LOGAN", '"LO,GAN').replace("INTL", 'INTL"')
+    bad = bad.replace("1999-01-02", "yesterday")
 
-    import_file(app, import_id)
+    ctx, _ = import_file(app, a_file(GOOD.format(day=1), bad))
+
+    header, row = csv.reader(io.StringIO(ctx.artifacts[import_csv.LEFT_OUT].decode(), newline=""))
+    assert header == ["Row", "Problem", *strikes.COLUMNS]
+    assert row[:3] == ["3", "Flight Date is not a date like 1998-07-31", "LO,GAN INTL"]
+    assert row[2:] == next(csv.reader([bad]))
+
+
+def test_a_good_file_leaves_no_file_behind(app: Flask) -> None:
+    ctx, _ = import_file(app, a_file(GOOD.format(day=1)))
+
+    assert ctx.artifacts == {}
+
+
+def test_a_second_attempt_replaces_what_the_first_left(app: Flask) -> None:
+    data = a_file(*(GOOD.format(day=day) for day in (1, 2, 3)))
+    import_file(app, data, import_id := an_import())
+
+    import_file(app, data, import_id)
 
     assert stored_rows() == 3
 
@@ -105,24 +127,18 @@ def test_a_cancel_while_rows_are_stored_removes_them(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(import_csv, "BATCH", 1)
-    import_id = an_upload(app, a_file(*(GOOD.format(day=day) for day in (1, 2, 3))))
+    data = a_file(*(GOOD.format(day=day) for day in (1, 2, 3)))
 
     # Three rows are looked at three times; the eleventh check is before the second batch.
     with pytest.raises(JobCancelled):
-        import_file(app, import_id, cancel_after=10)
+        import_file(app, data, cancel_after=10)
 
     assert stored_rows() == 0
 
 
-def test_an_import_of_a_file_that_is_gone_says_so(app: Flask) -> None:
-    import_id = an_upload(app, a_file(GOOD.format(day=1)))
-    for file in Path(app.config["DEMO_UPLOADS"]).iterdir():
-        file.unlink()
-
-    with pytest.raises(LookupError, match="not kept any more"):
-        import_file(app, import_id)
-    with pytest.raises(LookupError, match="no upload 99"):
-        import_file(app, 99)
+def test_an_import_that_nobody_made_says_so(app: Flask) -> None:
+    with pytest.raises(LookupError, match="no import 99"):
+        import_file(app, a_file(), 99)
 
 
 @pytest.mark.parametrize(
@@ -191,3 +207,35 @@ def test_a_crash_knows_two_ways() -> None:
     assert faults.CrashRequest.from_payload({"how": "segfault"}).how == "segfault"
     with pytest.raises(ValueError, match="'kill' or 'segfault'"):
         faults.CrashRequest.from_payload({"how": "politely"})
+
+
+def test_the_failing_job_names_what_it_met_and_why(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo_app.handlers.faults.time.sleep", lambda _: None)
+    ctx = FakeContext(app=app)
+
+    with pytest.raises(LookupError, match="plums have no price yet") as raised:
+        faults.fail(ctx)
+
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert ctx.messages("info") == ["With apples it is 1.20", "With pears it is 3.60"]
+
+
+def test_the_long_log_has_warnings_and_one_needle(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("demo_app.handlers.long_log.time.sleep", lambda _: None)
+    ctx = FakeContext(3000, app=app)
+
+    assert long_log.long_log(ctx) == {"lines": 3000}
+
+    assert len(ctx.messages("warning")) == 3
+    assert ctx.messages("info") == [f"Here is {long_log.NEEDLE}"]
+    assert ctx.progress_calls[-1] == (3000, 3000)
+
+
+@pytest.mark.parametrize("lines", [0, 200_001, "many", 1.5])
+def test_the_long_log_is_not_endless(lines: Any) -> None:
+    with pytest.raises(ValueError, match="1 to 200,000"):
+        long_log.line_count({"lines": lines})

@@ -62,7 +62,10 @@ def said(uuid: str) -> list[tuple[str, str, str]]:
 def test_the_public_file_becomes_rows_and_a_result(everywhere: Flask) -> None:
     client = everywhere.test_client()
 
-    job = ended(uuid := started(client.post("/import/sample")))
+    answer = client.post("/import/sample")
+    assert answer.location == "/imports/1"
+    (asked,) = jobs.find(reference="import:1").jobs
+    job = ended(uuid := asked.uuid)
 
     assert (job.status, job.warning_count, job.owner) == ("succeeded", 74, "visitor")
     result = jobs.status(uuid).result
@@ -72,6 +75,11 @@ def test_the_public_file_becomes_rows_and_a_result(everywhere: Flask) -> None:
     page = client.get("/imports/1").text
     assert "9,976" in page
     assert "$7,043,545" in page
+    address = f"/jobs/{uuid}/artifacts/left-out.csv"
+    assert f'href="{address}"' in page
+    left_out = client.get(address)
+    assert left_out.text.count("\n") == 1 + 24
+    left_out.close()
 
 
 def test_the_smoke_job_is_sixteen_steps_and_twenty_lines(everywhere: Flask) -> None:
@@ -152,3 +160,23 @@ def test_the_stubborn_job_is_ended_after_its_grace(client: FlaskClient) -> None:
 
     assert (job.status, job.error_reason_code) == ("cancelled", "cancel_forced")
     assert any("I was asked to stop" in message for _, _, message in said(uuid))
+
+
+def test_the_failing_job_shows_its_error_with_the_cause(client: FlaskClient) -> None:
+    job = ended(uuid := started(client.post("/run/fail")))
+
+    assert (job.status, job.error_class) == ("failed", "LookupError")
+    page = client.get(f"/jobs/{uuid}").text
+    assert "plums have no price yet" in page
+    assert "could not convert string to float" in page
+
+
+def test_a_crash_can_be_had_again_from_its_page(client: FlaskClient) -> None:
+    uuid = started(client.post("/run/kill"))
+    ended(uuid)
+
+    same_origin = {"Sec-Fetch-Site": "same-origin"}
+    again = started(client.post(f"/jobs/{uuid}/again", headers=same_origin))
+
+    assert again != uuid
+    assert ended(again).payload == {"how": "kill"}

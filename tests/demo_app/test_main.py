@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import signal
 import socket
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from demo_app import __main__ as demo
+from demo_app import supervisor
 from tests.demo_app.running import running_demo
 from tests.helpers.processes import assert_no_process_left
 from tests.helpers.waiting import eventually
@@ -51,6 +55,44 @@ def test_a_supervisor_beside_the_server_runs_what_waits(tmp_path: Path) -> None:
     # Two slots may have been taken before the last job, with the highest priority, was there.
     assert started.index(max(started)) <= 2
     assert told(tmp_path, "stopped")
+
+
+def test_a_supervisor_that_is_killed_is_followed_by_another(tmp_path: Path) -> None:
+    with running_demo(tmp_path, "--port", "0") as (process, address):
+        eventually(lambda: told(tmp_path, "ready"), timeout=60, message="it looks for jobs")
+        os.kill(told(tmp_path, "ready")[0]["pid"], signal.SIGKILL)
+
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        queue = urllib.request.Request(f"{address}queue", data=b"")
+        urllib.request.urlopen(queue, timeout=30).close()
+        eventually(lambda: len(told(tmp_path, "ended")) == 5, timeout=90)
+
+    assert said == "The supervisor was ended by SIGKILL. Another one takes its place.\n"
+    assert_no_process_left(str(tmp_path), timeout=20)
+
+
+def test_a_supervisor_that_cannot_start_is_not_started_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusing = (sys.executable, "-c", "raise SystemExit(78)")
+    monkeypatch.setattr(supervisor, "COMMAND", refusing)
+    said = ""
+
+    def advised() -> bool:
+        nonlocal said
+        said += capsys.readouterr().out
+        return said.count("\n") == 4
+
+    with supervisor.running_supervisor(str(tmp_path)):
+        eventually(advised, timeout=60, message=lambda: f"it says what to do: {said}")
+
+    lines = said.splitlines()
+    assert lines[:2] == 2 * [
+        "The supervisor has ended with exit code 78. Another one takes its place."
+    ]
+    assert lines[2].startswith(f"The supervisor has ended with exit code 78. Its log is {tmp_path}")
+    assert lines[3] == f"DEMO_INSTANCE={tmp_path} {shlex.join(refusing)}"
 
 
 def told(folder: Path, event: str) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 
@@ -65,21 +64,3 @@ def test_a_bad_file_is_refused_with_its_reason(name: str) -> None:
 )
 def test_an_upload_is_called_by_a_name_that_can_be_shown(given: str, shown: str) -> None:
     assert uploads.shown_name(given) == shown
-
-
-def test_files_are_kept_under_names_nobody_can_guess(tmp_path: Path) -> None:
-    names = {uploads.store(b"x", tmp_path / "up") for _ in range(3)}
-
-    assert len(names) == 3
-    assert all(len(name) == 36 for name in names)
-    assert (tmp_path / "up").stat().st_mode & 0o777 == 0o700
-
-
-def test_only_the_newest_files_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "KEPT_FILES", 2)
-
-    names = [uploads.store(b"x", tmp_path) for _ in range(4)]
-
-    kept = {file.name for file in tmp_path.iterdir()}
-    assert len(kept) == 2
-    assert names[-1] in kept

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import io
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +12,9 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from demo_app import strikes, uploads, views
+from demo_app import strikes, uploads, views, who_acts
 from demo_app.extensions import db, jobs
+from demo_app.handlers.import_csv import INPUT
 from demo_app.models import Import
 
 ROW = "LOGAN INTL,B-727,None,1999-01-02,DELTA,Massachusetts,Climb,Small,Gull,Day,0,0,0,150"
@@ -60,11 +61,6 @@ def upload(client: FlaskClient, data: bytes, name: str = "my.csv", **form: str) 
     return client.post("/import", data={"file": (io.BytesIO(data), name), **form})
 
 
-def stored_files(app: Flask) -> list[Path]:
-    """The uploads that were kept."""
-    return list(Path(app.config["DEMO_UPLOADS"]).glob("*"))
-
-
 def test_the_front_page_has_a_button_for_each_job(client: FlaskClient) -> None:
     page = client.get("/")
 
@@ -104,16 +100,15 @@ def test_the_public_file_is_imported_with_one_click(
 ) -> None:
     answer = client.post("/import/sample", data={"watch": "on"})
 
-    assert (answer.status_code, answer.location) == (303, "http://localhost/jobs/the-job")
+    assert (answer.status_code, answer.location) == (303, "/imports/1")
     ((job_type, payload, options),) = starts.calls
     assert job_type == "demo.import_csv"
     assert payload == {"import_id": 1, "rest": views.REST_TO_WATCH}
     assert options["lock_key"].startswith("import:45777edf")
     assert (options["owner"], options["reference"]) == ("visitor", "import:1")
-    (file,) = stored_files(app)
-    assert file.read_bytes() == views.SAMPLE.read_bytes()
+    assert options["files"] == {INPUT: views.SAMPLE.read_bytes()}
     with app.app_context():
-        assert db.session.get_one(Import, 1).stored_name == file.name
+        assert db.session.get_one(Import, 1).file_name == "birdstrikes.csv"
 
 
 def test_the_name_of_an_upload_is_never_a_path(
@@ -122,8 +117,7 @@ def test_the_name_of_an_upload_is_never_a_path(
     answer = upload(client, GOOD_FILE, "../../etc/pass<wd>.csv")
 
     assert answer.status_code == 303
-    (file,) = stored_files(app)
-    assert file.parent == Path(app.config["DEMO_UPLOADS"])
+    assert starts.calls[0][2]["files"] == {INPUT: GOOD_FILE}
     with app.app_context():
         assert db.session.get_one(Import, 1).file_name == "pass<wd>.csv"
     assert starts.calls[0][1] == {"import_id": 1, "rest": 0}
@@ -158,7 +152,6 @@ def test_a_bad_upload_is_refused_and_leaves_nothing(
     assert 'role="alert"' in answer.text
     assert message in answer.text
     assert starts.calls == []
-    assert stored_files(app) == []
     with app.app_context():
         assert db.session.query(Import).count() == 0
 
@@ -176,7 +169,8 @@ def test_a_file_that_is_being_imported_is_not_kept_twice(
 
     assert answer.status_code == 409
     assert "This is being done already." in answer.text
-    assert stored_files(app) == []
+    with app.app_context():
+        assert db.session.query(Import).count() == 0
 
 
 def test_a_launch_that_fails_says_why(client: FlaskClient, starts: Starts) -> None:
@@ -216,7 +210,7 @@ def test_the_front_page_links_results_of_imports_only(client: FlaskClient) -> No
 
 def test_an_import_that_runs_is_shown_live_on_its_page(app: Flask, client: FlaskClient) -> None:
     with app.app_context():
-        upload = Import(file_name="my.csv", stored_name="x", sha256="0" * 64, size=3)
+        upload = Import(file_name="my.csv", sha256="0" * 64, size=3)
         db.session.add(upload)
         db.session.commit()
         job = jobs.enqueue("demo.import_csv", {"import_id": 1}, reference=upload.reference).job
@@ -260,3 +254,65 @@ def test_the_sample_can_be_looked_at(client: FlaskClient) -> None:
     assert answer.headers["Content-Disposition"] == "attachment; filename=birdstrikes.csv"
     assert answer.text.startswith(strikes.AIRPORT)
     answer.close()
+
+
+def test_pages_that_are_not_there_are_the_demos_own(client: FlaskClient) -> None:
+    for path in ("/nothing", "/imports/7"):
+        answer = client.get(path)
+
+        assert answer.status_code == 404
+        assert "<h1>No such page</h1>" in answer.text
+        assert 'href="/"' in answer.text
+
+
+def test_the_dashboard_keeps_its_own_error_pages(client: FlaskClient) -> None:
+    answer = client.get("/jobs/00000000-0000-7000-8000-000000000000")
+
+    assert answer.status_code == 404
+    assert "No such job" in answer.text
+
+
+def test_whoever_takes_a_name_owns_what_he_starts(client: FlaskClient, starts: Starts) -> None:
+    assert client.post("/name", data={"name": " Ada "}).location == "/mine"
+
+    client.post("/run/noisy")
+
+    assert starts.calls[0][2]["owner"] == "Ada"
+    assert "<strong>Ada</strong>" in client.get("/mine").text
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 41, "a\nb"])
+def test_a_name_that_cannot_be_shown_is_refused(client: FlaskClient, name: str) -> None:
+    answer = client.post("/name", data={"name": name})
+
+    assert answer.status_code == 422
+    assert "A name has 1 to 40 characters" in answer.text
+    assert "<strong>visitor</strong>" in answer.text
+
+
+@pytest.mark.usefixtures("awake")
+def test_my_jobs_are_mine_alone(client: FlaskClient) -> None:
+    jobs.run_inline("demo.smoke", {"seconds": 1}, title="Of the visitor", owner="visitor")
+    jobs.run_inline("demo.smoke", {"seconds": 1}, title="Of Ada", owner="Ada")
+
+    mine = client.get("/mine").text
+
+    assert "Of the visitor" in mine
+    assert "Of Ada" not in mine
+
+
+def test_outside_of_a_request_nobody_of_the_demo_acts(app: Flask) -> None:
+    def asked() -> str | None:
+        with app.app_context():
+            return who_acts()
+
+    assert contextvars.Context().run(asked) is None  # as in a terminal
+    with app.test_request_context():
+        assert asked() == "visitor"
+
+
+@pytest.mark.usefixtures("awake")
+def test_the_front_page_says_who_asked(client: FlaskClient) -> None:
+    jobs.run_inline("demo.smoke", {"seconds": 1}, actor="root")
+
+    assert "<td>root</td>" in client.get("/").text
