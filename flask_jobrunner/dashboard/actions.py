@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from flask import Response, redirect, request
+from flask import Response, request
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as BaseResponse
 
@@ -18,7 +18,7 @@ from flask_jobrunner.model.statuses import REQUEUEABLE
 
 from .access import Viewer, viewer
 from .problems import conflict
-from .question import Question, ask, back_to
+from .question import Question, ask, lead_back
 
 
 def cancel(uuid: UUID) -> Response | BaseResponse:
@@ -32,7 +32,7 @@ def cancel(uuid: UUID) -> Response | BaseResponse:
             raise NotFound
         if result.status == "already_terminal":
             return too_late(result.job)
-        return redirect(back_to(owned.job, did="cancel"), 303)
+        return lead_back(owned.job, "cancel")
     if owned.job.is_terminal:
         return too_late(owned.job)
     return ask(cancel_question(owned.job), owned.job)
@@ -106,7 +106,7 @@ def _requeue(who: Viewer, job: Job, *, confirmed: bool) -> Response | BaseRespon
             text = "Another job holds its lock key; this one can run again when that has ended."
             return conflict("The lock is taken", text, job)
         case _:
-            return redirect(back_to(job, did="requeue"), 303)
+            return lead_back(job, "requeue")
 
 
 def too_late(job: Job) -> Response:
