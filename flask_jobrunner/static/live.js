@@ -41,37 +41,50 @@
   };
 
   const isPoll = (event) => event.target.id === "jr-poll";
+  // The names of htmx 2, and those of htmx 4, which may take its place.
+  const on = (names, deed) => names.forEach((name) => document.addEventListener(name, deed));
 
-  document.addEventListener("htmx:confirm", (event) => {
+  on(["htmx:confirm", "htmx:before:request"], (event) => {
     if (isPoll(event) && holdsBack()) event.preventDefault();
   });
 
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    const { xhr } = event.detail;
-    if (!event.detail.requestConfig || event.detail.requestConfig.elt.id !== "jr-poll") return;
-    const ours = xhr.getResponseHeader("X-Jobrunner-Fragment") === "1";
-    if (ours && (xhr.status === 200 || xhr.status === 204)) return succeed();
-    event.detail.shouldSwap = false;
-    // A login page, an empty 200, a 401: whatever it is, it is not from us, and no poll mends it.
-    if (!ours && xhr.status < 500 && xhr.status !== 429) return end(SIGNED_OUT);
-    if (ours && GONE[xhr.status]) return end(GONE[xhr.status]);
-    fail(Number(xhr.getResponseHeader("Retry-After")) || 0);
+  on(["htmx:beforeSwap"], (event) => {
+    const { xhr, requestConfig } = event.detail;
+    if (!requestConfig || requestConfig.elt.id !== "jr-poll") return;
+    const header = (name) => xhr.getResponseHeader(name);
+    if (!isToBeShown(xhr.status, header)) event.detail.shouldSwap = false;
   });
 
-  for (const name of ["htmx:sendError", "htmx:timeout"]) {
-    document.addEventListener(name, (event) => isPoll(event) && fail(0));
-  }
+  on(["htmx:before:response"], (event) => {
+    const { status, headers } = event.detail.ctx.response;
+    if (isPoll(event) && !isToBeShown(status, (n) => headers.get(n))) event.preventDefault();
+  });
+
+  on(["htmx:sendError", "htmx:timeout", "htmx:error"], (event) => isPoll(event) && fail(0));
 
   // A focused button that a change of state takes away leaves the focus on that state.
-  let focusLost = false;
-  document.addEventListener("htmx:oobBeforeSwap", (event) => {
-    focusLost ||= event.target.contains(document.activeElement);
-  });
-  document.addEventListener("htmx:afterSettle", () => {
-    if (focusLost && $("jr-state")) $("jr-state").focus({ preventScroll: true });
-    focusLost = false;
+  let focused = null;
+  on(["htmx:afterSettle", "htmx:after:settle"], () => {
+    if (focused && !focused.isConnected && $("jr-state")) {
+      $("jr-state").focus({ preventScroll: true });
+      focused = null;
+    }
     show();
   });
+
+  function isToBeShown(status, header) {
+    const ours = header("X-Jobrunner-Fragment") === "1";
+    if (ours && (status === 200 || status === 204)) {
+      focused = document.activeElement;
+      succeed();
+      return true;
+    }
+    // A login page, an empty 200, a 401: whatever it is, it is not from us, and no poll mends it.
+    if (!ours && status < 500 && status !== 429) end(SIGNED_OUT);
+    else if (ours && GONE[status]) end(GONE[status]);
+    else fail(Number(header("Retry-After")) || 0);
+    return false;
+  }
 
   function succeed() {
     failures = 0;

@@ -160,7 +160,7 @@ def test_pages_that_were_open_for_hours_still_lead_to_deeds(
     hours_later(f"/jobs/{second}")
     page.get_by_role("link", name="Cancel job").click()
     page.get_by_role("button", name="Cancel job").click()
-    page.wait_for_url(re.compile("did=cancel"))
+    page.locator("#jr-did").wait_for()
     assert status(second) == "cancel_requested"
 
     hours_later("/jobs/?status=running")
