@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from flask import Flask
 from jinja2 import StrictUndefined
@@ -32,7 +33,7 @@ def together(make_host: MakeHost) -> tuple[dict[str, Host], Client]:
     for host in hosts.values():
         host.jobs.actor(lambda: "me")
     nowhere = Flask("nowhere")
-    mounts = {f"/{name}": host.app for name, host in hosts.items()}
+    mounts: dict[str, Any] = {f"/{name}": host.app for name, host in hosts.items()}
     return hosts, Client(DispatcherMiddleware(nowhere, mounts))
 
 
