@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from flask_jobrunner.files.shelf import Measure, Shelf
+from flask_jobrunner.files.shelf import Measure, Shelf, discard, is_file
 from flask_jobrunner.model import words
 from flask_jobrunner.model.errors import DatabaseAway, OwnershipLost
 from flask_jobrunner.model.files import NewFile, StoredFile, guess_type, is_content_type, name_fault
@@ -71,7 +71,7 @@ class JobFiles:
                 "time was over. Start a new job with the file."
             )
         path = self._shelf.find(self._uuid, found.path)
-        if path is None or not path.is_file():
+        if path is None or not is_file(path):
             raise FileNotFoundError(
                 f"The input {name!r} is not in {self._shelf.root}. Is JOBRUNNER_FILES_DIR the same "
                 "folder where jobs are started and where they run?"
@@ -94,7 +94,7 @@ class JobFiles:
             self._check_size(name, told)
             self._publish(name, content_type or guess_type(name), told, self._shelf.finish(part))
         finally:
-            part.unlink(missing_ok=True)
+            discard(part)
 
     def _publish(self, name: str, content_type: str, told: Measure, path: str) -> None:
         new = NewFile(
@@ -117,7 +117,9 @@ class JobFiles:
         if not done:
             self._shelf.remove(self._uuid, path)
             raise OwnershipLost(f"{name!r} was not published: the job belongs to another process.")
-        self._shelf.remove(self._uuid, replaced)
+        # It is published, whatever becomes of what it replaced: `prune` removes that as well.
+        with suppress(OSError):
+            self._shelf.remove(self._uuid, replaced)
         self._said(f"Published {name}, {words.size(told.size)}.")
 
     def _check_room(self, name: str) -> None:

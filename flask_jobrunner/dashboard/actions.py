@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from flask import Response, redirect, request
+from flask import Response, request
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as BaseResponse
 
@@ -20,7 +20,7 @@ from . import audit
 from .access import Viewer, viewer
 from .lock_holder import holder_of
 from .problems import conflict
-from .question import Question, ask, back_to
+from .question import Question, ask, lead_back
 
 
 def cancel(uuid: UUID) -> Response | BaseResponse:
@@ -36,7 +36,7 @@ def cancel(uuid: UUID) -> Response | BaseResponse:
             return too_late(result.job)
         if result.ok:
             audit.done(who, "cancel", job=result.job)
-        return redirect(back_to(owned.job, did="cancel"), 303)
+        return lead_back(owned.job, "cancel")
     if owned.job.is_terminal:
         return too_late(owned.job)
     return ask(cancel_question(owned.job), owned.job)
@@ -111,7 +111,7 @@ def _requeue(who: Viewer, job: Job, *, confirmed: bool) -> Response | BaseRespon
             return conflict("The lock is taken", text, job, holder_of(who, job.lock_key))
         case _:
             audit.done(who, "requeue", job=result.job or job)
-            return redirect(back_to(job, did="requeue"), 303)
+            return lead_back(job, "requeue")
 
 
 def too_late(job: Job) -> Response:

@@ -9,7 +9,7 @@ from uuid import UUID
 from flask import Response, request, send_file
 from werkzeug.exceptions import Gone
 
-from flask_jobrunner.files.shelf import Shelf
+from flask_jobrunner.files.shelf import Shelf, is_file
 from flask_jobrunner.model.errors import ConfigError
 from flask_jobrunner.model.files import FileKind, StoredFile, name_fault
 from flask_jobrunner.model.records import Job
@@ -28,32 +28,41 @@ def artifact(uuid: UUID, name: str) -> Response:
     who.demand("download", owned)
     kind: FileKind = "input" if query.word("kind", ("input", "output")) == "input" else "output"
     attempt = query.number("attempt", low=1, high=2**31 - 1)
-    stored = None
-    if name_fault(name) is None:
-        stored = who.runtime.files.find(owned.job.id, kind, name, attempt)
+
+    def find() -> StoredFile | None:
+        return who.runtime.files.find(owned.job.id, kind, name, attempt)
+
+    stored = find() if name_fault(name) is None else None
     if stored is None:
         raise NoSuchFile(description="This job has no such file.")
-    if stored.file.expired_at is not None:
-        raise Gone(description="This file was removed, because its time was over.")
-    return _sent(who, owned.job, stored)
+    try:
+        return _sent(who, owned.job, stored)
+    except (OSError, ConfigError):
+        # Between the two looks it may have been replaced, or its time may have been over.
+        again = find()
+        if again is None or again.path == stored.path:
+            _missing(owned.job, stored)
+    try:
+        return _sent(who, owned.job, again)
+    except (OSError, ConfigError):
+        _missing(owned.job, again)
 
 
 def _sent(who: Viewer, job: Job, stored: StoredFile) -> Response:
     file = stored.file
-    try:
-        path = Shelf(who.runtime.files_dir()).find(job.uuid, stored.path)
-        if path is None or path.stat().st_size != file.size:
-            raise FileNotFoundError
-        response = send_file(
-            path,
-            mimetype=file.content_type,
-            as_attachment=True,
-            download_name=file.name,
-            etag=file.sha256,
-            max_age=0,
-        )
-    except (OSError, ConfigError):
-        _missing(job, stored)
+    if file.expired_at is not None:
+        raise Gone(description="This file was removed, because its time was over.")
+    path = Shelf(who.runtime.files_dir()).find(job.uuid, stored.path)
+    if path is None or not is_file(path) or path.stat().st_size != file.size:
+        raise FileNotFoundError
+    response = send_file(
+        path,
+        mimetype=file.content_type,
+        as_attachment=True,
+        download_name=file.name,
+        etag=file.sha256,
+        max_age=0,
+    )
     if request.method == "GET":
         who.runtime.files.note_download(job.id, stored, who.actor())
     response.headers["Content-Security-Policy"] = POLICY

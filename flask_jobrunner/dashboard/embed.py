@@ -87,7 +87,7 @@ class Widget:
 
 def head(nonce: str | None = None) -> Markup:
     """Style sheets and script for a page's `<head>`."""
-    return piece("_embed_head.html", nonce=nonce)
+    return piece("_embed_head.html", given=nonce)
 
 
 def job_widget(

@@ -83,11 +83,9 @@ def is_fragment() -> bool:
 def _describe(error: HTTPException) -> Problem:
     url = url_for(".index")
     if isinstance(error, CrossOrigin):
-        return Problem(
-            title="This request was refused",
-            texts=["Nothing was changed.", error.failed, error.advice],
-            url=url,
-        )
+        return _refused(error.failed, error.advice)
+    if type(error).__name__ == "CSRFError":  # the host's Flask-WTF, which need not be there
+        return _refused(error.description or "", "Open the form again and repeat the step.")
     if isinstance(error, NotFound) and not isinstance(error, NoSuchFile):
         return Problem(
             title="No such job",
@@ -111,6 +109,19 @@ def _describe(error: HTTPException) -> Problem:
     return problem
 
 
+def _refused(why: str, advice: str) -> Problem:
+    return Problem(
+        title="This request was refused",
+        texts=["Nothing was changed.", why, advice],
+        url=_here(),
+        link="Open the form again",
+    )
+
+
+def _here() -> str:
+    return request.script_root + request.full_path.rstrip("?")
+
+
 def _leading_out(problem: Problem) -> Problem:
     return replace(problem, url=f"{request.script_root}/", link=f"Back to {current_app.name}")
 
@@ -130,7 +141,7 @@ def _database(error: Exception) -> Problem:
     return Problem(
         title="The database does not answer",
         texts=[f"{reason} Nothing was changed, and jobs that run go on.", "Try again in a moment."],
-        url=request.script_root + request.full_path.rstrip("?"),
+        url=_here(),
         link="Try again",
     )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flask import Response, current_app, url_for
+from flask import Response, current_app, redirect, url_for
+from werkzeug.wrappers import Response as BaseResponse
 
 from flask_jobrunner.model.records import Job
 
 from . import csrf, query
-from .rendering import fragment, is_widget, page
+from .rendering import fragment, is_widget, nothing_new, page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,11 @@ def ask(question: Question, job: Job | None = None, *, back: str = "") -> Respon
         return fragment("_embed_ask.html", ask=question, csrf_fields=fields, back_url=back_url)
     status = 422 if question.refused else 200
     return page("confirm.html", status, job=job, ask=question, fields=fields, back_url=back_url)
+
+
+def lead_back(job: Job, did: str) -> Response | BaseResponse:
+    """The answer to a deed that was done; a widget stays where it is."""
+    return nothing_new() if is_widget() else redirect(back_to(job, did=did), 303)
 
 
 def back_to(job: Job, did: str | None = None) -> str:

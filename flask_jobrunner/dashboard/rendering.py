@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, make_response, request, url_for
+from flask import Flask, Response, current_app, make_response, request, url_for
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
@@ -102,6 +102,7 @@ def render(template: str, **context: Any) -> str:
         "home_name": app.name,
         "home_url": f"{request.script_root}/",
         "htmx_config": HTMX_CONFIG,
+        "nonce": nonce,
         "now": now,
         "oob": Markup(""),
         "preferences": preferences.current(),
@@ -162,6 +163,17 @@ def _is_html(value: str) -> bool:
 def asset(filename: str) -> str:
     """The address of one of our files; it changes with the content."""
     return url_for(endpoint("static"), filename=filename, v=_digest(filename))
+
+
+def nonce(given: str | None = None) -> Markup:
+    """The attribute that a policy of the host's may ask of scripts and style sheets.
+
+    Its value is what the host's own templates get: Flask-Talisman and others call that `csp_nonce`.
+    """
+    if given is None:
+        make = current_app.jinja_env.globals.get("csp_nonce")
+        given = make() if callable(make) else None
+    return Markup(' nonce="{}"').format(given) if given else Markup("")
 
 
 @lru_cache(maxsize=32)

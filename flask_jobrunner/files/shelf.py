@@ -7,10 +7,12 @@ random. A name that somebody chose is in the row alone.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
 import secrets
+import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ SHARDS = [f"{number:02x}" for number in range(256)]
 PART = ".part"
 """The end of the name of a file that is still written."""
 CHUNK = 1 << 20
+TRIES = 20
 
 _STORED = re.compile(r"([0-9a-f]{2})/([0-9a-f-]{36})/([io][0-9]+-[0-9a-f]{32})")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -44,13 +47,27 @@ class Shelf:
 
     def begin(self, uuid: str, kind: FileKind, attempt: int) -> Path:
         """An empty file to write to, under a temporary name."""
-        prefix = f"{kind[0]}{attempt}"
-        part = self._make_folder(uuid) / f"{prefix}-{secrets.token_hex(16)}{PART}"
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        return part
+        name = f"{kind[0]}{attempt}-{secrets.token_hex(16)}{PART}"
+        for tries_left in reversed(range(TRIES)):
+            try:
+                part = self._make_folder(uuid) / name
+                os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileNotFoundError:
+                # Who removed the last file of an earlier attempt took the empty folder along.
+                if not tries_left:
+                    raise
+            else:
+                return part
+        raise AssertionError("the last try returns or raises")
 
     def measure(self, part: Path) -> Measure:
-        """Bring what was written to the disk, and measure it."""
+        """Bring what was written to the disk, and measure it.
+
+        A program may have put something else in its place: a link would be published, and what it
+        leads to could change, or be any file of the system.
+        """
+        if not stat.S_ISREG(part.lstat().st_mode):
+            raise OSError(errno.EINVAL, "It was replaced by something that is no file", str(part))
         digest, size = hashlib.sha256(), 0
         with part.open("rb") as file:
             while data := file.read(CHUNK):
@@ -81,7 +98,7 @@ class Shelf:
         """Remove one file, if it is there, and the job's folder if it was the last."""
         found = self.find(uuid, path)
         if found is not None:
-            found.unlink(missing_ok=True)
+            discard(found)
             self._remove_folder(found.parent)
 
     def entries(self, uuid: str) -> list[Path]:
@@ -93,14 +110,12 @@ class Shelf:
 
     def drop(self, uuid: str) -> None:
         """Remove all files of a job."""
-        for entry in self.entries(uuid):
-            entry.unlink(missing_ok=True)
-        self._remove_folder(self._folder(uuid))
+        self.drop_entries(uuid, self.entries(uuid))
 
     def drop_entries(self, uuid: str, entries: list[Path]) -> None:
         """Remove some of what `entries` told."""
         for entry in entries:
-            entry.unlink(missing_ok=True)
+            discard(entry)
         self._remove_folder(self._folder(uuid))
 
     def uuids(self, shard: str) -> Iterator[str]:
@@ -137,6 +152,22 @@ class Shelf:
     def _remove_folder(self, folder: Path) -> None:
         with contextlib.suppress(OSError):
             folder.rmdir()
+
+
+def discard(entry: Path) -> None:
+    """Remove it, if it is there: also a folder, which some program made beside its output."""
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry)
+    else:
+        entry.unlink(missing_ok=True)
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is a file itself: nothing that the shelf holds is a link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def is_older(entry: Path, seconds: float) -> bool:

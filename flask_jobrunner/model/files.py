@@ -15,7 +15,10 @@ FileKind = Literal["input", "output"]
 NAME_MAX_BYTES = 191
 UNKNOWN_TYPE = "application/octet-stream"
 
-_BAD_NAME = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# The last ones turn the direction of a text: a name would end in other letters than it shows.
+_BAD_NAME = re.compile(
+    r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 _TYPE = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}(; *[\w-]{1,40}=[\w.-]{1,80})?", re.ASCII)
 
 

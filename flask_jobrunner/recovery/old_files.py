@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from flask_jobrunner.files.leftovers import find_leftovers
 from flask_jobrunner.files.shelf import Shelf
 from flask_jobrunner.repositories.old_files import OldFile
 from flask_jobrunner.runtime import Runtime
 
+log = logging.getLogger("flask_jobrunner")
 PAGE = 100
 
 
@@ -26,14 +29,16 @@ def expire(runtime: Runtime, old: OldFile) -> bool:
         return False
     # Without a folder there is nothing that could be removed here; the row says that it is over.
     if runtime.config.files_dir is not None:
-        Shelf(runtime.files_dir()).remove(old.job_uuid, old.path)
+        with _told(old.job_uuid):
+            Shelf(runtime.files_dir()).remove(old.job_uuid, old.path)
     return True
 
 
 def drop(runtime: Runtime, uuid: str) -> None:
     """Remove the bytes of a job whose row is gone."""
     if runtime.config.files_dir is not None:
-        Shelf(runtime.files_dir()).drop(uuid)
+        with _told(uuid):
+            Shelf(runtime.files_dir()).drop(uuid)
 
 
 def clear_leftovers(
@@ -42,6 +47,17 @@ def clear_leftovers(
     """Remove bytes that no row names: how many, a job at a time."""
     shelf = Shelf(runtime.files_dir()) if runtime.config.files_dir is not None else None
     for uuid, entries in find_leftovers(runtime, only_a_part=only_a_part, goes_on=goes_on):
-        if shelf is not None:
+        if shelf is None:
+            return
+        with _told(uuid):
             shelf.drop_entries(uuid, entries)
             yield len(entries)
+
+
+@contextmanager
+def _told(uuid: str) -> Iterator[None]:
+    """One folder that cannot be changed keeps nobody from the others: it is tried again later."""
+    try:
+        yield
+    except OSError:
+        log.exception("Files of job %s could not be removed", uuid)

@@ -7,6 +7,7 @@
 
   const BACK_OFF = [2, 4, 8, 16, 30, 60]; // seconds after the first, second, … failure in a row
   const IDLE_LIMIT = 2 * 3600 * 1000;
+  const SIGNED_OUT = "You have been signed out. Reload the page to sign in again.";
   const NEAR = 24; // pixels that count as "at the end"
   const ATTRIBUTES = ["jrPoll", "jrSeconds", "jrStatus", "jrNow", "jrSay"];
   const policy = window.trustedTypes
@@ -106,7 +107,7 @@
       }
       // A sign-in page, an empty 200, a 401: whatever it is, no further poll mends it.
       if (!ours && answer.status < 500 && answer.status !== 429) {
-        return this.end("You have been signed out. Reload the page to sign in again.");
+        return this.end(SIGNED_OUT);
       }
       if (ours && answer.status < 500) return this.end("This can no longer be shown.");
       this.fail(Number(answer.headers.get("Retry-After")) || 0);
@@ -200,9 +201,10 @@
       const url = event.target.getAttribute("action");
       const body = new URLSearchParams(new FormData(event.target));
       const answer = await ask(url, { method: "POST", body }).catch(() => null);
-      const done = answer && (answer.type === "opaqueredirect" || answer.status === 409);
       this.close();
-      if (done) return this.schedule(0);
+      if (!answer) return this.note("The server does not answer. Try again.");
+      if ((isOurs(answer) && answer.ok) || answer.status === 409) return this.schedule(0);
+      if (answer.type === "opaqueredirect") return this.end(SIGNED_OUT);
       this.note("The job was not cancelled. Reload the page and try again.");
     }
 

@@ -13,7 +13,8 @@
 
   const root = document.documentElement;
   const $ = (id) => document.getElementById(id);
-  const on = (name, deed) => document.addEventListener(name, deed);
+  // The names of htmx 2, and those of htmx 4, which may take its place.
+  const on = (names, deed) => names.split(" ").forEach((n) => document.addEventListener(n, deed));
   const poller = () => document.querySelector("#jr-poll[hx-get]");
   let offset = Number(root.dataset.now) - Date.now(); // of the server's clock
 
@@ -53,7 +54,7 @@
 
   const isPoll = (event) => event.target.id === "jr-poll";
 
-  on("htmx:confirm", (event) => {
+  on("htmx:confirm htmx:before:request", (event) => {
     if (!isPoll(event)) return;
     if (ended || (!forced && holdsBack())) event.preventDefault();
     else asked = Date.now();
@@ -63,30 +64,38 @@
   on("htmx:beforeSwap", (event) => {
     const { xhr, requestConfig } = event.detail;
     if (requestConfig?.elt.id !== "jr-poll") return;
-    const ours = xhr.getResponseHeader("X-Jobrunner-Fragment") === "1";
-    if (ours && (xhr.status === 200 || xhr.status === 204)) {
-      return succeed(xhr.getResponseHeader("X-Jobrunner-As-Of"));
-    }
-    event.detail.shouldSwap = false;
-    // A login page, an empty 200, a 401: not from us, and no poll mends it.
-    if (!ours && xhr.status < 500 && xhr.status !== 429) return end(SIGNED_OUT);
-    if (ours && GONE[xhr.status]) return end(GONE[xhr.status]);
-    fail(Number(xhr.getResponseHeader("Retry-After")) || 0);
+    const header = (name) => xhr.getResponseHeader(name);
+    if (!isToBeShown(xhr.status, header)) event.detail.shouldSwap = false;
   });
 
-  on("htmx:sendError", (event) => isPoll(event) && fail(0));
-  on("htmx:timeout", (event) => isPoll(event) && fail(0));
+  on("htmx:before:response", (event) => {
+    const { status, headers } = event.detail.ctx.response;
+    if (isPoll(event) && !isToBeShown(status, (n) => headers.get(n))) event.preventDefault();
+  });
+
+  on("htmx:sendError htmx:timeout htmx:error", (event) => isPoll(event) && fail(0));
 
   // A focused button that a change takes away leaves the focus on the state.
-  let focusLost = false;
-  on("htmx:oobBeforeSwap", (event) => {
-    focusLost ||= event.target.contains(document.activeElement);
-  });
-  on("htmx:afterSettle", () => {
-    if (focusLost) $("jr-state")?.focus({ preventScroll: true });
-    focusLost = false;
+  let focused = null;
+  on("htmx:afterSettle htmx:after:settle", () => {
+    if (focused && !focused.isConnected) $("jr-state")?.focus({ preventScroll: true });
+    focused = null;
     show();
   });
+
+  function isToBeShown(status, header) {
+    const ours = header("X-Jobrunner-Fragment") === "1";
+    if (ours && (status === 200 || status === 204)) {
+      focused = document.activeElement;
+      succeed(header("X-Jobrunner-As-Of"));
+      return true;
+    }
+    // A login page, an empty 200, a 401: not from us, and no poll mends it.
+    if (!ours && status < 500 && status !== 429) end(SIGNED_OUT);
+    else if (ours && GONE[status]) end(GONE[status]);
+    else fail(Number(header("Retry-After")) || 0);
+    return false;
+  }
 
   function succeed(asOf) {
     const [, now, text] = asOf.match(/(\d+) (.*)/);

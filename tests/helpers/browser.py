@@ -71,14 +71,19 @@ class Pages:
         size: tuple[int, int] = DESKTOP,
         color_scheme: Literal["light", "dark"] = "light",
         scale: float = 1,
+        heeds_policies: bool = True,
     ) -> WatchedPage:
-        """A new page; `size` in CSS pixels, `scale` in device pixels for each of them."""
+        """A new page; `size` in CSS pixels, `scale` in device pixels for each of them.
+
+        Without `heeds_policies` a Content Security Policy hides no fault of a page.
+        """
         context = self.browser.new_context(
             java_script_enabled=javascript,
             viewport={"width": size[0], "height": size[1]},
             device_scale_factor=scale,
             color_scheme=color_scheme,
             reduced_motion="reduce",
+            bypass_csp=not heeds_policies,
         )
         self.close_later.callback(context.close)
         context.set_default_timeout(10_000)

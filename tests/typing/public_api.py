@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal, assert_type
 
-from flask import Flask, Response
+from flask import Flask, Response, request
 from flask_sqlalchemy import SQLAlchemy
 
 from flask_jobrunner import (
@@ -46,6 +48,14 @@ def build(ctx: JobContext) -> object:
         assert_type(row, int)
         ctx.info("A row", number=row)
     ctx.progress(3, 3, label="rows")
+    text = ctx.file("in.csv").read_text("utf-8")
+    assert_type(text, str)
+    with (
+        ctx.artifact("out.csv", encoding="utf-8") as out,
+        ctx.artifact("a.png", "image/png") as png,
+    ):
+        out.write(text)
+        assert_type(png.write(b"x"), int)
     if ctx.is_cancellation_requested():
         raise JobCancelled
     ctx.raise_if_cancelled()
@@ -96,11 +106,18 @@ def view() -> str:
     assert_type(result.job, Job)
     queued = jobs.enqueue("reports.build", priority=5, not_before=datetime.now(UTC), owner="ada")
     assert_type(queued.status, Literal["queued", "already_active"])
+    jobs.start("reports.build", files={"in.csv": b"a,b", "x": Path("/tmp/x"), "y": io.BytesIO()})
+    jobs.enqueue("reports.build", files={"in.csv": "/tmp/in.csv", "up": request.files["up"]})
     assert_type(queued.job, Job)
     assert_type(jobs.requeue(queued.job.uuid, delay=timedelta(minutes=5)).ok, bool)
     job = jobs.get(result.job.uuid)
     assert_type(job, Job | None)
     status = jobs.status(result.job.id, after_seq=0, limit=10)
+    for file in status.artifacts:
+        assert_type(file.name, str)
+        assert_type(file.kind, Literal["input", "output"])
+        assert_type(file.expired_at, datetime | None)
+        assert_type(file.to_dict(), dict[str, Any])
     assert_type(status.last_log_seq, int)
     page = jobs.find(status=JobStatus.RUNNING, owner="ada")
     assert_type(page.next_cursor, str | None)
@@ -120,6 +137,7 @@ def tests(app: Flask, handler: Callable[[JobContext], int]) -> None:
     ctx = FakeContext({"month": 5}, app=app, programs={"lpr": FakeProgram(returncode=1)})
     assert_type(handler(ctx), int)
     assert_type(ctx.messages("warning"), list[str])
+    assert_type(FakeContext(app=app, files={"in.csv": b"a"}).artifacts, dict[str, bytes])
     with job_mode(app, "inline") as recorded:
         assert_type(recorded, RecordedJobs)
         assert_type(recorded.only("reports.build").job, Job)

@@ -14,7 +14,7 @@ from flask_jobrunner.model.errors import ConfigError
 from flask_jobrunner.model.statuses import ExitCode
 from flask_jobrunner.runtime import current_runtime, set_process_role
 
-from . import database, launching, probe, pulling, settings
+from . import database, files, launching, probe, pulling, settings
 from .findings import Finding, problem
 
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
@@ -78,6 +78,7 @@ def _examine_app(app: Flask) -> list[Finding]:
             *database.examine(runtime),
             *pulling.examine(runtime),
             *settings.examine(runtime),
+            *files.examine(runtime),
         ]
 
 
