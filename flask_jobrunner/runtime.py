@@ -34,6 +34,7 @@ from .repositories.ownership import OwnershipRepository
 from .repositories.retention import RetentionRepository
 from .repositories.schema import MetaRepository
 from .repositories.supervisors import SupervisorRepository
+from .repositories.waking import WakeRepository
 
 if TYPE_CHECKING:
     from .config import Config
@@ -253,6 +254,11 @@ class Runtime:
     def old_files(self) -> OldFileRepository:
         """Files whose time is over."""
         return OldFileRepository(self.database)
+
+    @cached_property
+    def waking(self) -> WakeRepository:
+        """Telling and hearing of new jobs."""
+        return WakeRepository(self.database)
 
     @cached_property
     def meta(self) -> MetaRepository:

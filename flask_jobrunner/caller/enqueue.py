@@ -89,4 +89,5 @@ def _committed(runtime: Runtime, job_id: int) -> None:
     with runtime.app.app_context():
         job = runtime.jobs.get(job_id)
         if job is not None:
+            runtime.waking.tell()
             _created(runtime, job)

@@ -37,6 +37,7 @@ from flask_jobrunner.model.errors import (
     SchemaError,
 )
 
+from .announcing import forget, tell
 from .faults import classify, missing_table
 from .sqlite_file import watch_file
 from .tables import Tables
@@ -206,8 +207,13 @@ class Database:
         return self.read(lambda connection: connection.execute(statement).mappings().all())
 
     def _once(self, unit: Callable[[Connection], T]) -> T:
-        with self.engine.begin() as connection:
-            return unit(connection)
+        with self.engine.connect() as connection:
+            forget(connection)
+            with connection.begin():
+                result = unit(connection)
+            if self.shared is None:
+                tell(connection)
+            return result
 
 
 def _given_up(fault: str, error: Exception) -> JobRunnerError:

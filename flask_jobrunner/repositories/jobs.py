@@ -12,6 +12,7 @@ from flask_jobrunner.model.records import Job, NewJob, OwnedJob
 from flask_jobrunner.model.statuses import ClaimMode, JobStatus, Reason, may_move
 from flask_jobrunner.protocol.fault_points import fault_point
 
+from .announcing import announce
 from .database import MISSING, Database
 from .new_files import add_inputs
 from .new_row import hash_lock_key, insert_unless_held, new_row
@@ -32,6 +33,8 @@ class JobRepository:
 
         def unit(connection: Connection) -> Job:
             job = self.in_transaction(connection, self.add_in(connection, new))
+            if new.claim_mode == "trusted":
+                announce(connection, self._database.tables)
             fault_point("submit.before_commit")
             return job
 
@@ -345,6 +348,8 @@ class JobRepository:
                 reason=reason,
                 evidence=evidence,
             )
+            if new["status"] == JobStatus.QUEUED:
+                announce(connection, self._database.tables)
             fault_point("move.before")
             return True
 

@@ -82,7 +82,9 @@ class Intake:
     @property
     def left(self) -> float:
         """Seconds until something is due."""
-        return self._pause() if self._has_place() else 60.0
+        looking = self._has_place()
+        pause = self._pause() if looking else 60.0
+        return min(pause, self._lookout.listens_in(looking=looking))
 
     def interest(self) -> dict[int, int]:
         """What to poll for."""
@@ -91,17 +93,23 @@ class Intake:
     def step(self, ready: Mapping[int, int]) -> None:
         """Look, if it is time and there is a place."""
         self._desk.deliver()
-        self._lookout.step(ready)
+        self._lookout.step(ready, looking=self._has_place())
         if not self._has_place() or self._pause() > 0:
             return
         free = self._plan.slots - self._crew.size
         self._lookout.rest()
         self._desk.ask(lambda: self._dispatcher.next(free), self._found, self._not_found)
 
+<<<<<<< HEAD
     def drain(self, drained: bool) -> None:  # noqa: FBT001 - it is what is asked for
         """Take no more jobs; or take them again, beginning now."""
         self.drained = drained
         self._lookout.hint()
+=======
+    def close(self) -> None:
+        """Listen no more."""
+        self._lookout.close()
+>>>>>>> waking
 
     def claimed(self, child: Child) -> None:
         """A process has taken its job: processes can."""

@@ -37,6 +37,7 @@ from .plan import Plan
 from .record import Ending
 from .upkeep import Register, Upkeep
 from .wake import Lookout, Silence, Wake
+from .waker import Waker
 
 LAST_RECORD_SECONDS = 5.0
 """How long the last ends may take into the database, before they are kept as files."""
@@ -85,7 +86,7 @@ class Supervisor:
             contact,
             log,
             desk=self._desk("next"),
-            lookout=Lookout(wake or Silence(), config.idle_sleep, clock),
+            lookout=Lookout(wake or self._waker(), config.idle_sleep, clock),
             clock=clock,
         )
         self._upkeep = Upkeep(
@@ -185,6 +186,7 @@ class Supervisor:
             self._bell.step(poll(self._bell.interest(), min(0.5, self._crew.left)))
             self._crew.step({})
         self._crew.keep_unrecorded()
+        self._intake.close()
         self._rows.ask(self._register.leave, _ignore, _ignore)
         while self._rows.open and self._clock() < give_up:
             self._bell.step(poll(self._bell.interest(), 0.5))
@@ -192,6 +194,11 @@ class Supervisor:
         code = ExitCode.FAILED if self._intake.gives_up else ExitCode.OK
         self._log.info("stopped", "Stopped.", exit_code=code)
         return code
+
+    def _waker(self) -> Wake:
+        if self._plan.burst:
+            return Silence()  # it ends where it finds nothing
+        return Waker(self._runtime, self._log, desk=self._desk("wake", limit=2), clock=self._clock)
 
     def _desk(self, name: str, limit: int = 1) -> Desk:
         around: Callable[[], AbstractContextManager[object]] = self._runtime.app.app_context

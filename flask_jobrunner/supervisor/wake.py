@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -9,25 +10,41 @@ from typing import Protocol
 
 
 class Wake(Protocol):
-    """Something that hears of new jobs, through descriptors that the loop polls."""
+    """Something that hears of new jobs, through descriptors that the loop polls.
+
+    `looking` says whether a new job would be taken now.
+    """
+
+    def left(self, *, looking: bool) -> float:
+        """Seconds until `heard` should be asked whatever poll says."""
 
     def interest(self) -> dict[int, int]:
         """What to poll for, by descriptor."""
 
-    def heard(self, ready: Mapping[int, int]) -> bool:
+    def heard(self, ready: Mapping[int, int], *, looking: bool) -> bool:
         """Whether a new job may be there, after what poll said."""
+
+    def close(self) -> None:
+        """Hear no more."""
 
 
 class Silence:
     """Nobody tells; the idle sleep alone decides."""
 
+    def left(self, *, looking: bool) -> float:  # noqa: ARG002 - the protocol's shape
+        """Never."""
+        return math.inf
+
     def interest(self) -> dict[int, int]:
         """Nothing."""
         return {}
 
-    def heard(self, ready: Mapping[int, int]) -> bool:  # noqa: ARG002 - the protocol's shape
+    def heard(self, ready: Mapping[int, int], *, looking: bool) -> bool:  # noqa: ARG002 - the same
         """Never."""
         return False
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class Lookout:
@@ -59,11 +76,19 @@ class Lookout:
         wait = self._idle_sleep * random.uniform(0.8, 1.2) if seconds is None else seconds
         self._at = self._clock() + wait
 
+    def listens_in(self, *, looking: bool) -> float:
+        """Seconds until it should listen whatever poll says."""
+        return self._wake.left(looking=looking)
+
     def interest(self) -> dict[int, int]:
         """What to poll for."""
         return self._wake.interest()
 
-    def step(self, ready: Mapping[int, int]) -> None:
+    def step(self, ready: Mapping[int, int], *, looking: bool = True) -> None:
         """Listen."""
-        if self._wake.heard(ready):
+        if self._wake.heard(ready, looking=looking):
             self.hint()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._wake.close()

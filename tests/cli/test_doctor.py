@@ -51,7 +51,7 @@ def test_a_sound_application_has_no_problem(commands: Commands) -> None:
     checks = {finding["check"] for finding in findings(as_json)["ok"]}
     assert checks == {
         "Command", "Handlers", "Database", "Tables", "Clock", "Settings", "Revision", "Dashboard",
-        "Spool", "Supervisors",
+        "Spool", "Supervisors", "Waking",
     }  # fmt: skip
     assert findings(as_json)["warning"] == []
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from flask import Flask
 
 from flask_jobrunner import JobRunner
+from flask_jobrunner.cli.doctor import waking
 from tests.helpers import requirements
 from tests.helpers.hosts import HostEnvironment
 from tests.helpers.invariants import check
@@ -81,3 +82,23 @@ def test_kept_connections_share_the_servers_sessions(database_url: str) -> None:
         assert owned(store, job_id).job.status == "running"
         assert messages(store, job_id) == [(seq + 1, f"{seq}") for seq in range(12)]
         store.database.engine.dispose()
+
+
+@pytest.mark.parametrize("host_config", [{**QUICK, "JOBRUNNER_IDLE_SLEEP": 3600}])
+def test_where_the_pooler_loses_every_word_a_supervisor_asks(
+    host_app: Flask, host_jobs: JobRunner, host_environment: HostEnvironment, tmp_path: Path
+) -> None:
+    """It takes LISTEN, and then lends the session that listens to others."""
+    with supervisors(host_app, host_environment, tmp_path) as pull:
+        working = pull.work()
+        told = working.tells("not_listening")
+        ended(host_jobs, host_jobs.enqueue("host.nothing").job)
+        working.stop()
+    assert "nothing is heard, as behind a pooler" in told["message"]
+
+
+def test_the_doctor_says_that_the_pooler_loses_every_word(host_app: Flask) -> None:
+    with host_app.app_context():
+        [told] = waking.examine(host_app.extensions["jobrunner"])
+    assert told.level == "warning"
+    assert "pooler in transaction mode" in told.message

@@ -84,12 +84,12 @@ def test_a_lookout_looks_at_first_after_a_hint_and_after_the_idle_sleep() -> Non
 
 
 def test_a_lookout_listens_to_whoever_tells() -> None:
-    class Told:
+    class Told(Silence):
         def interest(self) -> dict[int, int]:
             return {7: 1}
 
-        def heard(self, ready: Mapping[int, int]) -> bool:
-            return 7 in ready
+        def heard(self, ready: Mapping[int, int], *, looking: bool) -> bool:
+            return looking and 7 in ready
 
     now = Now()
     lookout = Lookout(Told(), 3.0, now)

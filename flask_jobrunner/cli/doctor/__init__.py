@@ -14,7 +14,11 @@ from flask_jobrunner.model.errors import ConfigError
 from flask_jobrunner.model.statuses import ExitCode
 from flask_jobrunner.runtime import current_runtime, set_process_role
 
+<<<<<<< HEAD
 from . import database, files, launching, probe, pulling, settings
+=======
+from . import database, launching, probe, pulling, settings, waking
+>>>>>>> waking
 from .findings import Finding, problem
 
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
@@ -77,6 +81,7 @@ def _examine_app(app: Flask) -> list[Finding]:
             *launching.examine(runtime),
             *database.examine(runtime),
             *pulling.examine(runtime),
+            *waking.examine(runtime),
             *settings.examine(runtime),
             *files.examine(runtime),
         ]

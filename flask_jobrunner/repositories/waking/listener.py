@@ -1,0 +1,35 @@
+"""What hears of new jobs, whatever the database."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ListenerLost(Exception):
+    """Nothing more will be heard here; another listener may hear."""
+
+
+class Listener(Protocol):
+    """A descriptor for the loop's poll, and what may have become of it.
+
+    Nothing here waits, but for `close`. A hint may be wrong: it says where to look, not what
+    there is.
+    """
+
+    fd: int
+    how: str
+    """Completes "Hears of new jobs …"."""
+    echoes: bool
+    """Whether it can be cut off without a sign, so that what it hears has to be proven."""
+    echoed: str
+    """The echo that was heard last."""
+
+    @property
+    def left(self) -> float:
+        """Seconds until `heard` should be asked although nothing is there to be read."""
+
+    def heard(self) -> bool:
+        """Whether a new job may be there. Raises `ListenerLost`."""
+
+    def close(self) -> None:
+        """Give everything back."""
