@@ -149,12 +149,11 @@ class Reserve:
     def _look(self, one: Standby) -> None:
         """Discard it where it is of no use any more."""
         why: str | None = None
-        if one.has_ended():
-            why = f"Process {one.pid} ended while it stood by."
+        if one.has_ended() or (one.is_deaf and self._closed_at is None):
+            # Its pipes close a moment before it can be waited for.
+            why = f"Process {one.pid} stood by, and ended or cannot be heard."
         elif self._closed_at is not None:
             return
-        elif one.is_deaf:
-            why = f"Process {one.pid} cannot be heard."
         elif self._clock() - one.began >= self._life(one):
             why = "" if one.is_warm else f"Process {one.pid} was not built in time to stand by."
         if why is not None:

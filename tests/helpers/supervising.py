@@ -64,8 +64,10 @@ class Working:
         return self.told(event)[count - 1]
 
     def children(self) -> list[int]:
-        """The processes of its jobs."""
-        return [seen.pid for seen in children_of(self.pid) if not seen.is_zombie]
+        """The processes of its jobs, and none that only stands by."""
+        found = [seen for seen in children_of(self.pid) if not seen.is_zombie]
+        jobs = {entry["pid"] for entry in self.told("started")}
+        return [seen.pid for seen in found if "--standby" not in seen.command or seen.pid in jobs]
 
     def send(self, number: int) -> None:
         """Send a signal to the supervisor alone."""
