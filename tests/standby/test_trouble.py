@@ -19,6 +19,7 @@ NOBODY_LOOKS = """
 from flask_jobrunner.supervisor.standby import Standby
 Standby.can_answer = lambda self: True
 Standby.has_ended = lambda self: False
+Standby.is_deaf = property(lambda self: False, lambda self, value: None)
 """
 GARBAGE = """
 import os
