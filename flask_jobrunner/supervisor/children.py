@@ -17,7 +17,7 @@ from .dispatch import Handed
 from .standby import Standby
 
 Hear = Callable[["Child", str], None]
-ANSWER_SECONDS = 1.0
+ANSWER_SECONDS = 2.0
 """How long a process that stood by may take to say that it has read what it was given."""
 
 

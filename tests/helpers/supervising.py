@@ -38,6 +38,11 @@ def has_place_and_standby(self):
 intake.Intake._has_place = has_place_and_standby
 """
 """Lets a supervisor take jobs when one stands by, or none is about to: tests want it to be used."""
+PATIENT = """
+from flask_jobrunner.supervisor import children
+children.ANSWER_SECONDS = 60.0
+"""
+"""For a supervisor that gives up nobody who stood by, however slow the machine is."""
 PATIENCE = 90.0
 """Seconds: processes that build an application are slow where many tests run at once."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flask_jobrunner import JobRunner
-from tests.helpers.supervising import QUICK, Supervisors, Working, ended
+from tests.helpers.supervising import PATIENT, QUICK, Supervisors, Working, ended
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_each_job_finds_what_one_in_a_new_process_finds(
     new, new_lines, stood_by = look(host_jobs, plain, 1)
     assert not stood_by
     plain.stop()
-    working = pull.work("--standby", 1)
+    working = pull.work_patched(PATIENT, "--standby", 1)
     working.tells("standing_by", 1)
     first, first_lines, first_stood_by = look(host_jobs, working, 1)
     working.tells("standing_by", 2)

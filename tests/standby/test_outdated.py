@@ -13,7 +13,7 @@ from flask_jobrunner.child.sources import Sources
 from flask_jobrunner.child.standby import _why_not
 from flask_jobrunner.protocol.messages import STANDBY_MAX_AGE
 from tests.helpers.stores import envelope, new_job
-from tests.helpers.supervising import QUICK, Supervisors, ended
+from tests.helpers.supervising import PATIENT, QUICK, Supervisors, ended
 from tests.helpers.waiting import eventually
 
 MODULE = """
@@ -89,7 +89,7 @@ def test_after_a_change_of_a_file_the_next_job_runs_what_is_there_now(
 ) -> None:
     monkeypatch.syspath_prepend(str(shop))
     path = f"{shop}:{pull.environment.environ['PYTHONPATH']}"
-    working = pull.work("--standby", 1, PYTHONPATH=path)
+    working = pull.work_patched(PATIENT, "--standby", 1, PYTHONPATH=path)
     working.tells("standing_by")
     change, wanted = CHANGES[name]
     change(shop)

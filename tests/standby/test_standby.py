@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from flask_jobrunner import JobRunner
-from tests.helpers.supervising import QUICK, Supervisors, ended
+from tests.helpers.supervising import PATIENT, QUICK, Supervisors, ended
 from tests.host_acts import script
 
 
 @pytest.fixture
-def host_config(tmp_path: Path) -> dict[str, object]:
-    return {**QUICK, "JOBRUNNER_STANDBY": 1}
+def host_config() -> dict[str, object]:
+    return dict(QUICK)
 
 
 def test_it_runs_the_next_job_and_another_one_takes_its_place(
     host_jobs: JobRunner, pull: Supervisors
 ) -> None:
-    working = pull.work()
+    working = pull.work_patched(PATIENT, "--standby", 1)
     pids = []
     for number in range(1, 4):
         pids.append(working.tells("standing_by", number)["pid"])
