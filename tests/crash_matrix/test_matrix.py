@@ -29,6 +29,7 @@ IN_THE_DAILY_RUN = {
     ("work.dispatched", "stop", "pull"),
     ("standby.handed", "stop", "pull"),
 }
+NEW_PROCESSES_ONLY = {"work.spawned"}
 STANDBY_IN_THE_DAILY_RUN = {("claim.committed", "kill"), ("work.handed", "kill")}
 
 
@@ -36,7 +37,8 @@ def cases() -> Iterator[object]:
     """All of them, and which belong to the daily run."""
     yield from plain_cases()
     for point, row in TABLE.items():
-        if "pull" not in row.modes or row.role == "web" or row.story == "standby":
+        spoken_for = row.role == "web" or row.story == "standby" or point in NEW_PROCESSES_ONLY
+        if "pull" not in row.modes or spoken_for:
             continue
         for database, action in itertools.product(DATABASES, get_args(Action)):
             if (action, database) in NOT_MEANT:

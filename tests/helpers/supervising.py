@@ -33,11 +33,12 @@ ONLY_STANDBY = """
 from flask_jobrunner.supervisor import intake
 has_place = intake.Intake._has_place
 def has_place_and_standby(self):
-    waiting = self._crew._reserve._waiting
-    return has_place(self) and (not waiting or any(one.is_warm for one in waiting))
+    reserve = self._crew._reserve
+    ready = reserve._pause.failures or any(one.is_warm for one in reserve._waiting)
+    return has_place(self) and ready
 intake.Intake._has_place = has_place_and_standby
 """
-"""Lets a supervisor take jobs when one stands by, or none is about to: tests want it to be used."""
+"""Lets a supervisor take jobs when one stands by, or none can: tests want it to be used."""
 PATIENT = """
 from flask_jobrunner.supervisor import children
 children.ANSWER_SECONDS = 60.0

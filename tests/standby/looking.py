@@ -16,6 +16,8 @@ from tests.host_app import Entry, db
 
 ROLE = process_role()
 print(f"imported as {ROLE}")
+if ROLE == "standby":
+    print("imported, and far more than a pipe holds\n" * 20_000)
 TRACES: list[Any] = []
 
 

@@ -39,7 +39,11 @@ def database_url(sqlite_url: str) -> str:
 
 @pytest.fixture
 def host_config() -> dict[str, object]:
-    return {**QUICK, "JOBRUNNER_HANDLERS": {"stuck": "tests.standby.stuck:handle"}}
+    return {
+        **QUICK,
+        "JOBRUNNER_CLAIM_WINDOW": 600,  # what ends before that has another reason
+        "JOBRUNNER_HANDLERS": {"stuck": "tests.standby.stuck:handle"},
+    }
 
 
 def runs_once(jobs: JobRunner, working: Working, ledger: Path, *, stood_by: bool) -> None:
@@ -49,6 +53,7 @@ def runs_once(jobs: JobRunner, working: Working, ledger: Path, *, stood_by: bool
     assert (job.status, job.attempt) == ("succeeded", 1)
     assert [line.split()[0] for line in ledger.read_text().splitlines()] == ["start", "end"]
     assert working.tells("started")["stood_by"] is stood_by
+    assert working.told("backing_off") == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
