@@ -44,7 +44,7 @@ class Card:
     place: str
     state: State
     slots: str
-    standby: int
+    standby: str
     takes: str
     revision: str
     version: str
@@ -127,7 +127,7 @@ def _card(
         place=place(one),
         state=state,
         slots=f"{len(running)} of {one.slots} used",
-        standby=one.standby,
+        standby=_standby(one.standby),
         takes=visible(", ".join(one.types)) or "every type",
         revision=visible(one.revision or ""),
         version=visible(one.version or ""),
@@ -148,6 +148,13 @@ def _card(
 def place(one: Supervisor) -> str:
     """Where it runs: what people call it by."""
     return visible(f"{one.process.host or 'unknown host'}, process {one.process.pid}")
+
+
+def _standby(number: int) -> str:
+    """How many processes it keeps ready."""
+    if not number:
+        return ""
+    return "1 process, already built" if number == 1 else f"{number} processes, already built"
 
 
 def _seen(runtime: Runtime, one: Supervisor) -> str:

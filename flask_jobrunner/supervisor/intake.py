@@ -100,16 +100,14 @@ class Intake:
         self._lookout.rest()
         self._desk.ask(lambda: self._dispatcher.next(free), self._found, self._not_found)
 
-<<<<<<< HEAD
     def drain(self, drained: bool) -> None:  # noqa: FBT001 - it is what is asked for
         """Take no more jobs; or take them again, beginning now."""
         self.drained = drained
         self._lookout.hint()
-=======
+
     def close(self) -> None:
         """Listen no more."""
         self._lookout.close()
->>>>>>> waking
 
     def claimed(self, child: Child) -> None:
         """A process has taken its job: processes can."""

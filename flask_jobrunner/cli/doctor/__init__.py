@@ -14,11 +14,7 @@ from flask_jobrunner.model.errors import ConfigError
 from flask_jobrunner.model.statuses import ExitCode
 from flask_jobrunner.runtime import current_runtime, set_process_role
 
-<<<<<<< HEAD
-from . import database, files, launching, probe, pulling, settings
-=======
-from . import database, launching, probe, pulling, settings, waking
->>>>>>> waking
+from . import database, files, launching, probe, pulling, settings, waking
 from .findings import Finding, problem
 
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
