@@ -79,7 +79,7 @@ def supervisor_page(who: Viewer) -> SupervisorPage:
 
 
 def _card(who: Viewer, one: Supervisor, running: list[OwnedJob]) -> Card:
-    tone, state, remark = _state(who.runtime, one)
+    tone, state, remark = state_of(who.runtime, one)
     here = who.runtime.config.revision
     if one.revision != here and tone == "running":
         remark = f"This web process has the revision {here or 'none'}."
@@ -90,7 +90,7 @@ def _card(who: Viewer, one: Supervisor, running: list[OwnedJob]) -> Card:
         tone=tone,
         state=state,
         remark=visible(remark),
-        slots=f"{len(running)} of {one.slots} used",
+        slots=_slots(who, one, len(running)),
         takes=visible(", ".join(one.types)) or "every type",
         revision=visible(one.revision or ""),
         version=visible(one.version or ""),
@@ -106,7 +106,13 @@ def _card(who: Viewer, one: Supervisor, running: list[OwnedJob]) -> Card:
     )
 
 
-def _state(runtime: Runtime, one: Supervisor) -> tuple[str, str, str]:
+def _slots(who: Viewer, one: Supervisor, used: int) -> str:
+    """Whoever sees the jobs of one owner alone is not told how much others have to do."""
+    return f"{used} of {one.slots} used" if who.scope is None else str(one.slots)
+
+
+def state_of(runtime: Runtime, one: Supervisor) -> tuple[str, str, str]:
+    """(tone, word, remark) of a supervisor."""
     silent = f"It has given no sign of life for {duration(_rounded(one.silent_for))}."
     if one.silent_for > runtime.supervisor_silence:
         return "lost", "Not seen", f"{silent} Its jobs, if any run, finish by themselves."

@@ -13,6 +13,7 @@ from flask_jobrunner.model.records import Identity, OwnedJob, Supervisor
 from flask_jobrunner.model.statuses import OWNED, JobStatus
 
 from .database import Database
+from .narrowing import is_exactly
 from .rows import (
     MICROSECONDS,
     as_known_time,
@@ -130,7 +131,7 @@ class SupervisorRepository:
             or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= now),
         )
         if owner is not None:
-            some = some.where(jobs.c.owner == owner)
+            some = some.where(is_exactly(jobs.c.owner, owner))
         part = some.limit(WAITING_CAP).subquery()
         first = func.min(part.c.queued_at).label("since")
         statement = (
