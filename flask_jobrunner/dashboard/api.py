@@ -26,7 +26,7 @@ def index() -> Response:
     """A page of the list, newest first, with the filters of the page for people."""
     who = viewer()
     who.demand("view_list")
-    shown, after = narrowed.read(), query.number("after", high=10**18 - 1)
+    shown, after = narrowed.read(), query.number("after")
     limit = query.number("limit", low=1, high=PAGE_MAX)
     above, newest_only = narrowed.bound(who.runtime, shown, who.scope)
     wanted = shown.job_filter(who.scope, above)
