@@ -43,6 +43,10 @@ ROUTES = (
     Route(rule="/<uuid:uuid>/artifacts/<name>", endpoint="artifact", view="download:artifact"),
     Route(rule="/<uuid:uuid>/embed", endpoint="embed", view="embed:job_fragment"),
     Route(rule="/_mine", endpoint="mine", view="mine:mine_fragment"),
+    Route(rule="/index.json", endpoint="index_json", view="api:index"),
+    Route(rule="/<uuid:uuid>.json", endpoint="job_json", view="api:job"),
+    Route(rule="/supervisors.json", endpoint="supervisors_json", view="api:supervisors"),
+    Route(rule="/types.json", endpoint="types_json", view="api:types"),
     *(
         Route(rule=rule, endpoint=endpoint, view=view, methods=("GET", "POST"))
         for rule, endpoint, view in (

@@ -56,13 +56,14 @@ def _view(file: File, owned: OwnedJob, *, may_download: bool) -> FileView:
         name=visible(file.name),
         about=", ".join(about),
         at=file.created_at,
-        url=_url(file, owned.job.uuid) if may_download and there else "",
+        url=file_url(file, owned.job.uuid) if may_download and there else "",
         removed_at=file.expired_at,
         kept_until=file.expires_at if there else None,
     )
 
 
-def _url(file: File, uuid: str) -> str:
+def file_url(file: File, uuid: str) -> str:
+    """Where this very file is had."""
     place = endpoint("artifact")
     if file.kind == "input":
         return url_for(place, uuid=uuid, name=file.name, kind=file.kind)

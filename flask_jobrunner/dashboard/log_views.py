@@ -79,12 +79,15 @@ def as_text(uuid: UUID) -> Response:
 
 
 def as_ndjson(uuid: UUID) -> Response:
-    """Every line with number, time, level, stream and context, as one JSON object each."""
+    """Every line with number, time, level, stream and context, as one JSON object each.
+
+    With `after_seq`, the lines after that one.
+    """
     runtime, owned = _readable(uuid)
-    keys = runtime.config.redact_keys
+    keys, start = runtime.config.redact_keys, query.number("after_seq") or 0
 
     def pieces() -> Iterator[bytes]:
-        seq, at_once = 0, _AT_FIRST
+        seq, at_once = start, _AT_FIRST
         while lines := runtime.logs.after(owned.job.id, seq, at_once):
             seq, kept = lines[-1].seq, [line for line in lines if line.seq <= owned.log_seq]
             records = (json.dumps(mask_value(line.to_dict(), keys)) for line in kept)

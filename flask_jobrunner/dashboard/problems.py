@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any
 
 from flask import Response, current_app, make_response, request, url_for
@@ -21,6 +23,7 @@ from .rendering import FRAGMENT_HEADER, page
 RETRY_AFTER = 5
 """Seconds after which a page that found the database busy is worth asking for again."""
 FRAGMENTS = frozenset({"list_live", "job_live", "supervisors_live", "embed", "mine"})
+FOR_PROGRAMS = frozenset({"index_json", "job_json", "supervisors_json", "types_json", "log_ndjson"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,8 @@ def http_problem(error: HTTPException) -> Any:
         return response
     if isinstance(error, NotConfigured):
         return _not_configured(error)
+    if is_for_programs():
+        return _told_to_programs(error.code or 500, _describe(error))
     response = page("error.html", error.code or 500, problem=_describe(error))
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         response.headers["Allow"] = ", ".join(sorted(error.valid_methods))
@@ -56,6 +61,8 @@ def database_problem(error: Exception) -> Response:
     if is_fragment():
         response = make_response("", 503)
         response.headers[FRAGMENT_HEADER] = "1"
+    elif is_for_programs():
+        response = _told_to_programs(503, _database(error))
     else:
         response = page("error.html", 503, problem=_database(error))
     response.headers["Retry-After"] = str(RETRY_AFTER)
@@ -77,7 +84,28 @@ def conflict(title: str, text: str, job: Job, holder: Holder | None = None) -> R
 
 def is_fragment() -> bool:
     """Whether the request is a poll."""
-    return (request.endpoint or "").rpartition(".")[2] in FRAGMENTS
+    return _view() in FRAGMENTS
+
+
+def is_for_programs() -> bool:
+    """Whether the request is one that a program makes."""
+    return _view() in FOR_PROGRAMS
+
+
+def _view() -> str:
+    return (request.endpoint or "").rpartition(".")[2]
+
+
+def _told_to_programs(status: int, problem: Problem | None = None) -> Response:
+    """Problem details, as RFC 9457 has them."""
+    told: dict[str, Any] = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+    }
+    if problem is not None:
+        told["detail"] = " ".join(text for text in problem.texts if text)
+    return Response(json.dumps(told) + "\n", status, mimetype="application/problem+json")
 
 
 def _describe(error: HTTPException) -> Problem:
@@ -158,11 +186,13 @@ def _not_configured(error: NotConfigured) -> Any:
                 "it. Add it to the application:\n%s",
                 AUTHORIZE_EXAMPLE,
             )
-        return error.get_response()
+        return _told_to_programs(403) if is_for_programs() else error.get_response()
     problem = Problem(
         title="This dashboard is closed",
         texts=["The app has not said who may see it. Add this to it, with a rule of your own:"],
         code=AUTHORIZE_EXAMPLE,
         url=url_for(".index"),
     )
+    if is_for_programs():
+        return _told_to_programs(403, replace(problem, texts=[*problem.texts, AUTHORIZE_EXAMPLE]))
     return page("error.html", 403, problem=_leading_out(problem))

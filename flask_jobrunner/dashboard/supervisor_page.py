@@ -115,7 +115,9 @@ def _card(
     now: datetime,
     zone: tzinfo,
 ) -> Card:
-    state = state_of(who.runtime, one, told, len(running), zone)
+    shown = [owned for owned in running if who.shows(owned.job)]
+    used = len(running) if who.scope is None else len(shown)
+    state = state_of(who.runtime, one, told, used, zone)
     waits = [
         group.since
         for group in groups
@@ -126,7 +128,7 @@ def _card(
         key=one.uuid[-12:],
         place=place(one),
         state=state,
-        slots=f"{len(running)} of {one.slots} used",
+        slots=_slots(who, one, len(running)),
         standby=_standby(one.standby),
         takes=visible(", ".join(one.types)) or "every type",
         revision=visible(one.revision or ""),
@@ -136,11 +138,7 @@ def _card(
         told=was_told(told, zone) if told is not None else "",
         oldest_since=oldest,
         oldest=running_for(oldest, now) if oldest is not None else None,
-        jobs=[
-            _job(owned, now)
-            for owned in running
-            if who.sees(owned.job) and who.may("view_job", owned)
-        ],
+        jobs=[_job(owned, now) for owned in shown],
         action=_action(one, state) if who.may("drain") else None,
     )
 
@@ -148,6 +146,11 @@ def _card(
 def place(one: Supervisor) -> str:
     """Where it runs: what people call it by."""
     return visible(f"{one.process.host or 'unknown host'}, process {one.process.pid}")
+
+
+def _slots(who: Viewer, one: Supervisor, used: int) -> str:
+    """Whoever sees the jobs of one owner alone is not told how much others have to do."""
+    return f"{used} of {one.slots} used" if who.scope is None else str(one.slots)
 
 
 def _standby(number: int) -> str:

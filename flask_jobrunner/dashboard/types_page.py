@@ -73,12 +73,17 @@ class TypePage:
 
 def type_rows(who: Viewer, now: datetime) -> list[TypeRow]:
     """All types that ran lately, and those that are registered."""
+    return [_row(name, runs, now) for name, runs in sorted(runs_of_types(who).items())]
+
+
+def runs_of_types(who: Viewer) -> dict[str, list[Run]]:
+    """The newest runs by type, newest first, of the jobs that this viewer is shown."""
     of_type: dict[str, list[Run]] = {}
     if who.scope is None:
         of_type = {name: [] for name in who.runtime.handlers}
     for run in who.runtime.history.newest(JobFilter(scope=who.scope), NEWEST):
         of_type.setdefault(run.job_type, []).append(run)
-    return [_row(name, runs, now) for name, runs in sorted(of_type.items())]
+    return of_type
 
 
 def type_page(who: Viewer, name: str, now: datetime, zone: tzinfo) -> TypePage | None:

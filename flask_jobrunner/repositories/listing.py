@@ -25,6 +25,7 @@ from .rows import select_jobs, span, to_job, to_owned
 
 PAGE_MAX = 200
 COUNT_CAP = 1000
+ID_MAX = 2**63 - 1
 
 __all__ = ["COUNT_CAP", "PAGE_MAX", "JobFilter", "ListingRepository", "read_cursor"]
 
@@ -170,6 +171,7 @@ def read_cursor(cursor: str | None) -> tuple[bool, int | None]:
     if cursor is None:
         return False, None
     digits = cursor.removeprefix("n")
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+    readable = digits.isascii() and digits.isdigit() and len(digits) <= len(str(ID_MAX))
+    if not readable or int(digits) > ID_MAX:
         raise InvalidPayload(f"{cursor[:40]!r} is not a cursor that jobs.find gave out.")
     return cursor.startswith("n"), int(digits)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Subquery, or_, select, union_all
+from sqlalchemy import ColumnElement, Select, Subquery, and_, or_, select, union_all
 
 from flask_jobrunner.model.statuses import JobStatus
 
@@ -54,7 +54,7 @@ def conditions(database: Database, narrow: JobFilter) -> list[ColumnElement[bool
         if (value := getattr(narrow, name)) is not None
     ]
     if narrow.scope is not None:
-        where.append(jobs.c.owner == narrow.scope)
+        where.append(is_exactly(jobs.c.owner, narrow.scope))
     if narrow.had_lock is not None:
         where.append(jobs.c.lock_key == narrow.had_lock)
     if narrow.lock_key is not None:
@@ -65,6 +65,15 @@ def conditions(database: Database, narrow: JobFilter) -> list[ColumnElement[bool
     if narrow.above:
         where.append(jobs.c.id > narrow.above)
     return where
+
+
+def is_exactly(column: ColumnElement[Any], text: str) -> ColumnElement[bool]:
+    """Whether a column has this very text: MariaDB takes "ann" and "ann " for equal, LIKE does not.
+
+    The equality is what an index answers.
+    """
+    pattern = re.sub(r"([/%_])", r"/\1", text)
+    return and_(column == text, column.like(pattern, escape="/"))
 
 
 def contains(database: Database, text: str) -> ColumnElement[bool]:

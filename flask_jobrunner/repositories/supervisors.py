@@ -25,6 +25,7 @@ from flask_jobrunner.model.records import Identity, OwnedJob, Supervisor
 from flask_jobrunner.model.statuses import OWNED, JobStatus
 
 from .database import Database
+from .narrowing import is_exactly
 from .rows import (
     MICROSECONDS,
     as_known_time,
@@ -208,7 +209,7 @@ class SupervisorRepository:
             or_(jobs.c.not_before.is_(None), jobs.c.not_before <= now),
             or_(jobs.c.dispatch_until.is_(None), jobs.c.dispatch_until <= now),
         ]
-        return found if owner is None else [*found, jobs.c.owner == owner]
+        return found if owner is None else [*found, is_exactly(jobs.c.owner, owner)]
 
 
 def _to_supervisor(row: RowMapping) -> Supervisor:

@@ -208,7 +208,8 @@ def test_a_scope_hides_the_jobs_of_others(make_host: MakeHost) -> None:
     assert "Of ben" in page
     assert "type.of.ben" in page
     assert "anna" not in page
-    assert "2 of 2 used" in page
+    assert "<dt>Slots</dt><dd>2</dd>" in page
+    assert "used" not in page
 
 
 # -- a job's page -------------------------------------------------------------------------------

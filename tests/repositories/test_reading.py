@@ -197,7 +197,8 @@ def test_counts_stop_at_their_cap(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "cursor", ["", "x", "n", "-1", "1.0", "nn1", "1n", "\u0661", "1" * 19, "0x1", " 1", "1;drop"]
+    "cursor",
+    ["", "x", "n", "-1", "1.0", "nn1", "1n", "\u0661", "1" * 20, "9" * 19, "0x1", " 1", "1;drop"],
 )
 def test_a_cursor_that_is_none_of_ours(cursor: str) -> None:
     with pytest.raises(InvalidPayload, match="cursor"):

@@ -103,6 +103,19 @@ def test_nobody_finds_or_counts_what_is_outside_of_his_scope(store: Store) -> No
     assert store.history.newest(JobFilter(scope="ann"), 10) == []
 
 
+@pytest.mark.parametrize("near", ["ann ", "Ann", "ann%", "a_n", " ann", "\u00e4nn"])
+def test_a_name_that_is_almost_the_same_is_somebody_else(store: Store, near: str) -> None:
+    queue(store, title="mine", owner="ann")
+    queue(store, title="theirs", owner=near)
+    ended(store, title="also mine", owner="ann")
+    ended(store, title="also theirs", owner=near)
+
+    for scope, expected in (("ann", ["also mine", "mine"]), (near, ["also theirs", "theirs"])):
+        assert titles(store, scope=scope) == expected
+        assert sum(store.listing.counts(JobFilter(scope=scope)).values()) == 2
+        assert len(store.history.newest(JobFilter(scope=scope), 10)) == 1
+
+
 def test_a_lock_key_leads_to_jobs_that_have_ended(store: Store) -> None:
     ended(store, title="a", lock_key="stock:7")
     queue(store, title="b", lock_key="stock:7")
