@@ -71,7 +71,9 @@ def window(runtime: Runtime, owned: OwnedJob, asked: LogQuery, place: Place) -> 
         lines=[line_view(line, style) for line in lines],
         cursor=lines[-1].seq if lines else 0,
         shown=_shown(lines, total, filtered=bool(asked.shown)),
-        nothing=nothing_text(owned) if total == 0 else "There are no lines here.",
+        nothing="There are no lines here."
+        if asked.shown or place != Place()
+        else nothing_text(owned),
         first_url=None if earlier is None else asked.url(after=0),
         earlier_url=None if earlier is None else asked.url(before=earlier),
         later_url=None if later is None else asked.url(after=later),

@@ -65,8 +65,10 @@ def detail(uuid: UUID) -> Response | BaseResponse:
     may_read = who.may("view_log", owned)
     log = log_panel.tail(who.runtime, owned) if may_read else LogPanel(forbidden=True)
     poll = None
-    if polling.goes_on(who.runtime, owned, log.cursor if may_read else owned.log_seq):
-        poll = polling.job_poll(who.runtime, owned, log.cursor, quiet=0)
+    # Lines that may not be read, or were removed because they are old, are not waited for.
+    cursor = log.cursor if log.lines else owned.log_seq
+    if polling.goes_on(who.runtime, owned, cursor):
+        poll = polling.job_poll(who.runtime, owned, cursor, quiet=0)
     return page(
         "detail.html",
         now=read_at(owned),

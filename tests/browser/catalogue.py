@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from playwright.sync_api import Page, Route
+from werkzeug.test import TestResponse
 
 from tests.browser.conftest import serving
 from tests.browser.worlds import World, make_worlds
@@ -18,6 +20,7 @@ from tests.helpers.browser import DESKTOP, PHONE
 
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SIZES = (DESKTOP, PHONE)
+OURS = {"Sec-Fetch-Site": "same-origin"}
 MISSING = "01a22706-15d6-7a3d-b858-606442022120"
 
 
@@ -116,7 +119,8 @@ PICTURES: tuple[Picture, ...] = (
     _picture("types", "/jobs/types"),
     _picture("types-empty", "/jobs/types", world="empty"),
     _picture("type", "/jobs/types/orders.import"),
-    _picture("type-not-run", "/jobs/types/stock.sync"),
+    _picture("type-one-run", "/jobs/types/stock.sync"),
+    _picture("type-not-run", "/jobs/types/stock.count"),
     _picture("supervisors", "/jobs/supervisors"),
     _picture("supervisors-none", "/jobs/supervisors", world="empty"),
     _picture("prefs", "/jobs/prefs"),
@@ -151,6 +155,22 @@ def open_worlds(folder: Path) -> Iterator[dict[str, World]]:
     empty = make_empty_database(folder / "empty.sqlite")
     with host_factory(folder, empty) as make:
         yield make_worlds(make, folder / "files")
+
+
+def answer(worlds: dict[str, World], picture: Picture) -> TestResponse:
+    """The same page without a browser; a button is pressed by sending its form."""
+    world = worlds[picture.world]
+    path, client = path_of(picture, world).partition("#")[0], world.host.app.test_client()
+    headers = {"X-Forwarded-For": "203.0.113.7"} if world.forwarded else {}
+    shown = client.get(path, headers=headers)
+    assert shown.status_code == picture.status, picture.name
+    if picture.press:
+        fields = dict(
+            re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', shown.text)
+        )
+        shown = client.post(path, data=fields, headers=headers | OURS, follow_redirects=True)
+        assert shown.status_code == 200, picture.name
+    return shown
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def import_lines(rows: int) -> list[Line]:
         if number % 9 == 0:
             told.append(
                 {
-                    "message": f"Row {number * 200 + 7}: the postcode is empty, taken from the city",
+                    "message": f"Row {number * 200 + 7}: no postcode, taken from the city",
                     "level": "warning",
                     "context": {"row": number * 200 + 7, "city": "Uppsala"},
                 }
@@ -66,8 +66,7 @@ def coloured_lines() -> list[Line]:
         for number, name in enumerate(names)
     ]
     rest = (
-        "\x1b[1mbold\x1b[0m \x1b[2mfaint\x1b[0m \x1b[3mitalic\x1b[0m \x1b[4munderlined\x1b[0m "
-        "\x1b[9mstruck\x1b[0m",
+        "\x1b[1mbold\x1b[0m \x1b[2mfaint\x1b[0m \x1b[3mitalic\x1b[0m \x1b[9mstruck\x1b[0m",
         "\x1b[32m✓\x1b[0m 212 passed \x1b[33m⚠ 3 skipped\x1b[0m \x1b[1;31m✗ 1 failed\x1b[0m",
         "downloading  10%\rdownloading  55%\rdownloading 100%",
         "one very long line " * 40,

@@ -59,6 +59,7 @@ def _fill(host: Host) -> dict[str, str]:
     host.jobs.actor(lambda: "anna")
     host.jobs.handler("orders.import", manual=True)(print)
     host.jobs.handler("cache.warm")(print)
+    host.jobs.handler("stock.count")(print)
     _history(host)
     names = _ended(host) | _active(host)
     _supervisors(host, names["running"])
@@ -91,13 +92,13 @@ def _ended(host: Host) -> dict[str, str]:
     run, names = host.runtime, dict[str, str]()
     names["lost"] = add_job(
         run, "lost", age=8000, ran=1900, job_type="stock.sync", title="Sync stock with Borås",
-        actor="ben", error_reason_code="heartbeat_lost", lock_key="stock:boras",
-        progress_done=3100, progress_total=9000,
+        actor="ben", error_message="Nothing of it was heard for 31 min.", lock_key="stock:boras",
+        progress_done=3100, progress_total=9000, report={"exit_code": None},
     )  # fmt: skip
     names["interrupted"] = add_job(
         run, "interrupted", age=6400, ran=91, job_type="thumbnails.make", attempt=2,
         title="Thumbnails of the autumn catalogue", actor="carla", error_reason_code="process_died",
-        error_message="The process ended without a result.", step_index=2, step_total=5,
+        error_message="signal 9 (SIGKILL)", step_index=2, step_total=5,
         current_step_label="Scaling", report={"exit_code": None, "signal": 9},
     )  # fmt: skip
     names["cancelled"] = add_job(
@@ -111,7 +112,9 @@ def _ended(host: Host) -> dict[str, str]:
         traceback=words.TRACEBACK, step_index=2, step_total=3, current_step_label="Reading",
     )  # fmt: skip
     names["bare"] = add_job(run, "succeeded", age=3500, ran=0.04, job_type="cache.warm", actor=None)
-    names["old"] = add_job(run, "succeeded", age=3400, ran=61, job_type="search.reindex", actor=None)
+    names["old"] = add_job(
+        run, "succeeded", age=3400, ran=61, job_type="search.reindex", actor=None
+    )
     names["coloured"] = add_job(
         run, "succeeded", age=3000, ran=31, job_type="checks.run", title="Checks before the release"
     )
@@ -145,7 +148,7 @@ def _files(host: Host, uuid: str) -> None:
 def _active(host: Host) -> dict[str, str]:
     run, names = host.runtime, dict[str, str]()
     now = run.database.clock()
-    alive = {"heartbeat_at": now + AFTERWARDS * SECOND}
+    alive: dict[str, Any] = {"heartbeat_at": now + AFTERWARDS * SECOND}
     names["late"] = add_job(
         run, "running", age=640, job_type="search.reindex", title="Search index", actor="nightly",
         heartbeat_at=now - 95 * SECOND, lease_until=now - 60 * SECOND,
@@ -189,7 +192,7 @@ def _supervisors(host: Host, running: str) -> None:
     now = host.runtime.database.clock()
     types, me = ("orders.*", "reports.*"), identity.this_process()
     places = [replace(me, host=f"jobs-{number}", pid=400 + number) for number in (1, 2, 3)]
-    alive = {"types": types, "silent": -AFTERWARDS}
+    alive: dict[str, Any] = {"types": types, "silent": -AFTERWARDS}
     add_supervisor(host, "s1", process=places[0], slots=4, revision="9f2c1ab", **alive)
     add_supervisor(host, "s2", process=places[1], **alive)
     set_supervisor(host, "s2", drain_requested_at=now)
