@@ -1,8 +1,8 @@
 """Take a picture of every page in every state, light and dark, on a desktop and on a phone.
 
 `python scripts/screenshots.py [NAME …]` writes them to build/screenshots, with an index.html that
-shows them side by side; with names, only those whose name begins so. Without, the few of them
-that the README shows go to docs/images as well. What they show is the tests' own catalogue,
+shows them side by side; with names, only those whose name begins so. The few of them that the
+README shows go to docs/images as well. What they show is the tests' own catalogue,
 `tests/browser/catalogue.py`. Needs Chromium. Fonts are those of this machine.
 """
 
@@ -15,13 +15,13 @@ import tempfile
 from itertools import product
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from scripts.palette import shrink  # noqa: E402
-from tests.browser.catalogue import PICTURES, SIZES, THEMES, Stage, open_stage, views  # noqa: E402
+from tests.browser.catalogue import PICTURES, SIZES, THEMES, open_stage, views  # noqa: E402
 from tests.helpers.browser import DESKTOP, Pages, running_browser  # noqa: E402
 
 FOLDER = ROOT / "build" / "screenshots"
@@ -35,7 +35,8 @@ HEAVIEST = 200_000  # bytes
 def main() -> None:
     """Take every picture that was asked for; exits with 1 when one for the README is too heavy."""
     wanted = tuple(sys.argv[1:])
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    for folder in (FOLDER, IMAGES):
+        folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="jobrunner-pictures-") as place,
         open_stage(Path(place)) as stage,
@@ -47,38 +48,23 @@ def main() -> None:
                 page = Pages(browser, close_later).open().page
                 stage.show(page, picture)
                 for theme, (width, height) in views(page):
-                    photograph(page, FOLDER / f"{picture.name}-{theme}-{width}.png", height)
-        names = [picture.name for picture in taken]
-        (FOLDER / "index.html").write_text(index(names), encoding="utf-8")
-        if not wanted:
-            sys.exit(take_for_readme(stage, browser))
+                    photograph(page, FOLDER / f"{picture.name}-{theme}-{width}.png", TALLEST)
+                    if picture.name in IN_README and (width, height) == DESKTOP:
+                        file = IMAGES / f"{IN_README[picture.name]}-{theme}.png"
+                        photograph(page, file, README_HEIGHT)
+                        shrink(file)
+    (FOLDER / "index.html").write_text(index([p.name for p in taken]), encoding="utf-8")
+    heavy = [file.name for file in IMAGES.glob("*.png") if file.stat().st_size > HEAVIEST]
+    sys.exit(f"Too heavy: {', '.join(heavy)}" if heavy else 0)
 
 
-def photograph(page: Page, file: Path, height: int, tallest: int = TALLEST) -> None:
+def photograph(page: Page, file: Path, tallest: int) -> None:
     """The whole page as one screen, so that what sticks to the bottom stays there."""
     tall: int = page.evaluate("document.documentElement.scrollHeight")
-    width = page.evaluate("innerWidth")
-    page.set_viewport_size({"width": width, "height": min(max(tall, height), tallest)})
+    width: int = page.evaluate("innerWidth")
+    page.set_viewport_size({"width": width, "height": min(tall, tallest)})
     page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 100)))")
     page.screenshot(path=str(file))
-
-
-def take_for_readme(stage: Stage, browser: Browser) -> str:
-    """The README's pictures, from a desktop; what is too heavy, in words."""
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    for picture in PICTURES:
-        if picture.name not in IN_README:
-            continue
-        with contextlib.ExitStack() as close_later:
-            page = Pages(browser, close_later).open().page
-            stage.show(page, picture)
-            for theme, size in views(page):
-                if size == DESKTOP:
-                    file = IMAGES / f"{IN_README[picture.name]}-{theme}.png"
-                    photograph(page, file, size[1], README_HEIGHT)
-                    shrink(file)
-    heavy = [file.name for file in IMAGES.glob("*.png") if file.stat().st_size > HEAVIEST]
-    return f"Too heavy: {', '.join(heavy)}" if heavy else ""
 
 
 def index(names: list[str]) -> str:

@@ -182,6 +182,7 @@ class Stage:
 
     def show(self, page: Page, picture: Picture) -> None:
         """Bring a page to what the picture is of."""
+        page.set_default_timeout(60_000)
         world = self.worlds[picture.world]
         page.goto(self.urls[picture.world] + path_of(picture, world))
         if picture.press:
