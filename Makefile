@@ -61,7 +61,7 @@ soak: $(VENV)/.all services compiled
 	$(BIN)/python -m soak --database $(DATABASE) --minutes $(MINUTES) \
 		$(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep)
 
-# The pictures in docs/images, from the demo's real pages.
+# Every page in every state, in build/screenshots; those of the README in docs/images.
 screenshots: $(VENV)/.all services
 	$(BIN)/python scripts/screenshots.py
 

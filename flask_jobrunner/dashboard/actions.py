@@ -118,7 +118,7 @@ def too_late(job: Job) -> Response:
     """The answer to a cancel of what has ended."""
     return conflict(
         "The job finished before it could be cancelled",
-        f"It is {words.STATUS_WORDS[job.status].lower()} now, and nothing was changed.",
+        f"Its state is {words.STATUS_WORDS[job.status].lower()} now, and nothing was changed.",
         job,
     )
 
@@ -126,7 +126,7 @@ def too_late(job: Job) -> Response:
 def _not_requeueable(job: Job) -> Response:
     return conflict(
         "This job cannot be requeued now",
-        f"It is {words.STATUS_WORDS[job.status].lower()}. A job can be requeued once it has "
-        "failed, was cancelled or interrupted, or is lost.",
+        f"Its state is {words.STATUS_WORDS[job.status].lower()}. A job can be requeued once it "
+        "has failed, was cancelled or interrupted, or is lost.",
         job,
     )

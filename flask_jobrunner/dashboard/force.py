@@ -73,7 +73,7 @@ def _not_now(job: Job, *, offered: bool) -> Response:
         return conflict("A job cannot be forced to stop from this page", text, job)
     return conflict(
         "This job cannot be forced to stop now",
-        f"It is {STATUS_WORDS[job.status].lower()}. A job can be forced once it was asked to stop, "
-        "had the time to do so, and goes on.",
+        f"Its state is {STATUS_WORDS[job.status].lower()}. A job can be forced once it was asked "
+        "to stop, had the time to do so, and goes on.",
         job,
     )

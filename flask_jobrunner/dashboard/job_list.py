@@ -100,7 +100,7 @@ def _row(job: Job, now: datetime, zone: tzinfo) -> Row:
         queued=short_time(job.queued_at, zone, now),
         clock=_clock(job, now),
         progress=progress_view(job, now) if job.is_active else None,
-        remark=_remark(job, now),
+        remark=_remark(job, now, zone),
         warned=warned(job),
     )
 
@@ -117,9 +117,11 @@ def _clock(job: Job, now: datetime) -> Clock:
     return Clock(text=words.duration(words.between(job.started_at, job.finished_at) or 0))
 
 
-def _remark(job: Job, now: datetime) -> str:
+def _remark(job: Job, now: datetime, zone: tzinfo) -> str:
     """What stands in place of progress."""
     if job.status == "queued":
+        if job.not_before is not None and job.not_before > now:
+            return f"Not before {short_time(job.not_before, zone, now)}"
         return "Waiting to start"
     if job.status == "cancelled":
         stopped = progress_view(job, now)

@@ -78,7 +78,9 @@ def window(runtime: Runtime, owned: OwnedJob, asked: LogQuery, place: Place) -> 
         first=lines[0].seq if lines else 0,
         cursor=lines[-1].seq if lines else 0,
         shown=_shown(lines, total, filtered=bool(asked.shown)),
-        nothing=nothing_text(owned) if total == 0 else "There are no lines here.",
+        nothing="There are no lines here."
+        if asked.shown or place != Place()
+        else nothing_text(owned),
         first_url=None if earlier is None else asked.url(after=0),
         earlier_url=None if earlier is None else asked.url(before=earlier),
         later_url=None if later is None else asked.url(after=later),

@@ -13,6 +13,7 @@ from .format import short_time
 
 NONE = "\N{EN DASH}"
 WIDTH, HEIGHT, GAP = 600, 120, 3
+FEWEST = 12
 GROUPS = 24
 """Bars in a plot, at most. Each stands for as many runs as every other."""
 
@@ -113,7 +114,8 @@ def _failures(whole: Figures, groups: Sequence[tuple[Figures, str]], first: str,
 
 
 def _bar(place: int, places: int, share: float, css: str, told: str) -> Bar:
-    step = WIDTH / places
+    # A few runs are a few narrow bars, not one wall.
+    step = WIDTH / max(places, FEWEST)
     # What is there at all is seen.
     height = max(1.5, min(1.0, share) * HEIGHT)
     return Bar(

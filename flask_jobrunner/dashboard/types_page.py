@@ -18,7 +18,7 @@ from .access import Viewer
 from .format import ago, thousands, visible
 from .job_list import FilterLink
 from .narrowed import LOOKED_AT, Narrowed
-from .plots import Plot, percent, plots, span
+from .plots import NONE, Plot, percent, plots, span
 from .run_now import is_startable
 
 NEWEST = 2000
@@ -120,11 +120,11 @@ def _row(name: str, runs: Sequence[Run], now: datetime) -> TypeRow:
         name=visible(name),
         url=url_for(".type", job_type=name),
         runs=thousands(summed.runs),
-        wrong=percent(summed.failure_rate) if runs else "",
+        wrong=percent(summed.failure_rate),
         wrong_url=Narrowed(type=name, status=WRONG).url() if summed.wrong else "",
         run=_pair(summed.run_p50, summed.run_p95),
         wait=_pair(summed.wait_p50, summed.wait_p95),
-        last=ago(runs[0].finished_at, now) if runs else "",
+        last=ago(runs[0].finished_at, now) if runs else NONE,
         ends=[_css(run) for run in reversed(runs[:STRIP])],
     )
 
@@ -136,7 +136,7 @@ def _css(run: Run) -> str:
 
 
 def _pair(half: float | None, most: float | None) -> str:
-    return "" if half is None else f"{span(half)} / {span(most)}"
+    return NONE if half is None else f"{span(half)} / {span(most)}"
 
 
 def _facts(summed: Figures) -> list[tuple[str, str]]:

@@ -124,7 +124,7 @@ def sentence(job: Job, now: datetime, attempt: Attempt | None = None) -> str:
     for_time = f" after {duration(ran)}" if ran is not None else ""
     match job.status:
         case "queued":
-            return f"Waiting to start for {duration(between(job.queued_at, now) or 0)}."
+            return _waiting(job, now)
         case "running":
             return f"Running for {duration(ran or 0)}{_where(attempt)}."
         case "cancel_requested":
@@ -143,6 +143,13 @@ def sentence(job: Job, now: datetime, attempt: Attempt | None = None) -> str:
             )
         case _:
             return f"Failed{for_time}. {_because(job)}"
+
+
+def _waiting(job: Job, now: datetime) -> str:
+    waiting = duration(between(job.queued_at, now) or 0)
+    if job.not_before is not None and job.not_before > now:
+        return f"Not due yet; waiting for {waiting}."
+    return f"Waiting to start for {waiting}."
 
 
 def _because(job: Job) -> str:

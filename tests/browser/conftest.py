@@ -42,6 +42,13 @@ Serve = Callable[[Flask], Served]
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Serves applications until the test ends."""
+    with serving() as start:
+        yield start
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[Serve]:
+    """Serves applications until the block ends."""
     with contextlib.ExitStack() as stop_later:
 
         def start(app: Flask) -> Served:

@@ -152,6 +152,25 @@ def change(runtime: Runtime, ref: str, **columns: Any) -> None:
     )
 
 
+def add_event(
+    runtime: Runtime, ref: str, action: str, *, evidence: Mapping[str, Any] | None = None
+) -> None:
+    """Something that happens now to the attempt that runs."""
+    owned = runtime.jobs.owned(ref)
+    assert owned is not None
+    events = runtime.database.tables.events
+    values = {
+        "job_id": owned.job.id,
+        "attempt": owned.job.attempt,
+        "action": action,
+        "from_status": owned.job.status,
+        "to_status": owned.job.status,
+        "at": runtime.database.clock(),
+        "evidence_json": None if evidence is None else json.dumps(evidence),
+    }
+    runtime.database.run(lambda connection: connection.execute(insert(events).values(values)))
+
+
 def end(runtime: Runtime, ref: str, status: str = "succeeded", **columns: Any) -> None:
     """End a job, with its attempt's report, as owner and parent would."""
     now = runtime.database.clock()

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pytest
+from jinja2 import BaseLoader, Environment
 
-from flask_jobrunner.model.statuses import JobStatus
+import flask_jobrunner
+from flask_jobrunner.dashboard.blueprint import ROUTES
+from tests.browser.catalogue import PICTURES, answer, open_worlds, path_of
 from tests.dashboard.hosts import Host
-from tests.dashboard.seeding import add_job, add_lines
-from tests.dashboard.test_supervisors import add_supervisor
+from tests.dashboard.seeding import add_job
 
+FOR_SCRIPTS_ALONE = {
+    "_earlier.html",
+    "_embed_ask.html",
+    "_list_live.html",
+    "_live.html",
+    "_supervisors_live.html",
+}
+NO_PAGES = {
+    "embed",
+    "job_live",
+    "list_live",
+    "log_earlier",
+    "log_ndjson",
+    "log_text",
+    "mine",
+    "supervisors_live",
+}
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 # Closed by what follows in HTML; we close them all the same.
 SVG = {"use", "rect", "path", "circle"}
@@ -52,44 +75,56 @@ def outline(body: str) -> Outline:
     return parser
 
 
-def paths(host: Host) -> list[str]:
-    found = [
-        "/types",
-        "/types/reports.build",
-        "/?q=no&type=a",
-        "/",
-        "/?status=lost",
-        "/?status=nonsense",
-        "/01a22706-15d6-7a3d-b858-606442022120",
-    ]
-    for status in JobStatus:
-        uuid = add_job(
-            host.runtime,
-            status,
-            payload={"a": 1},
-            result={"rows": 3} if status == "succeeded" else None,
-            error_class="ValueError" if status == "failed" else None,
-            error_message="no" if status in ("failed", "interrupted", "lost") else None,
-            traceback="Traceback" if status == "failed" else None,
-            step_index=1,
-            step_total=3,
-            progress_done=1,
-            progress_total=2,
-        )
-        add_lines(host.runtime, uuid, ["one", {"message": "two", "level": "warning"}])
-        found += [f"/{uuid}", f"/{uuid}/log", f"/{uuid}/cancel", f"/{uuid}/requeue"]
-    return found
+@dataclass(frozen=True)
+class Seen:
+    """The answers, and what was needed to make them."""
+
+    pages: dict[str, Outline]
+    templates: set[str]
+    endpoints: set[str]
+
+
+class Noting(BaseLoader):
+    """Remembers which templates were asked for."""
+
+    def __init__(self, inner: BaseLoader, names: set[str]) -> None:
+        self.inner = inner
+        self.names = names
+
+    def get_source(self, environment: Environment, template: str) -> Any:
+        self.names.add(template)
+        return self.inner.get_source(environment, template)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    """Every picture of the catalogue."""
+    with open_worlds(tmp_path_factory.mktemp("worlds")) as worlds:
+        templates, endpoints = set[str](), set[str]()
+        for world in worlds.values():
+            loader = world.host.app.jinja_env.loader
+            assert loader is not None
+            world.host.app.jinja_env.loader = Noting(loader, templates)
+        pages = {picture.name: outline(answer(worlds, picture).text) for picture in PICTURES}
+        for picture in PICTURES:
+            world = worlds[picture.world]
+            path = path_of(picture, world).partition("?")[0]
+            endpoints.add(world.host.app.url_map.bind("localhost").match(path)[0])
+        yield Seen(pages, templates, endpoints)
 
 
 @pytest.fixture
-def pages(host: Host) -> dict[str, Outline]:
-    empty = {
-        path: outline(host.get(path).text) for path in ("/", "/supervisors", "/types", "/prefs")
-    }
-    add_supervisor(host)
-    add_job(host.runtime, "running", dispatch_by="s1", claim_mode="trusted")
-    shown = {"/ of supervisors": outline(host.get("/supervisors").text)}
-    return empty | shown | {path: outline(host.get(path).text) for path in paths(host)}
+def pages(seen: Seen) -> dict[str, Outline]:
+    return seen.pages
+
+
+def test_a_picture_shows_every_template_and_every_page(seen: Seen) -> None:
+    folder = Path(flask_jobrunner.__file__).parent / "templates" / "flask_jobrunner"
+    templates = {f"flask_jobrunner/{file.name}" for file in folder.glob("*.html")}
+    endpoints = {f"jobrunner.{route.endpoint}" for route in ROUTES}
+
+    assert templates - seen.templates == {f"flask_jobrunner/{name}" for name in FOR_SCRIPTS_ALONE}
+    assert endpoints - seen.endpoints == {f"jobrunner.{name}" for name in NO_PAGES}
 
 
 def test_every_element_is_closed_and_no_id_is_used_twice(pages: dict[str, Outline]) -> None:
@@ -104,7 +139,8 @@ def test_one_heading_and_the_landmarks(pages: dict[str, Outline]) -> None:
         tags = [tag for tag, _ in page.tags]
         # The figures of a plot have titles of their own.
         assert tags[: tags.index("body")].count("title") == 1, path
-        for landmark in ("h1", "header", "main", "footer"):
+        ours = () if path.startswith("widget") else ("header", "footer")
+        for landmark in ("h1", "main", *ours):
             assert tags.count(landmark) == 1, (path, landmark)
 
 

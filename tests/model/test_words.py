@@ -81,6 +81,11 @@ def test_time_between_is_never_negative() -> None:
     ("record", "text"),
     [
         (job("queued"), "Waiting to start for 2 min 10 s."),
+        (
+            job("queued", not_before=NOW + timedelta(hours=1)),
+            "Not due yet; waiting for 2 min 10 s.",
+        ),
+        (job("queued", not_before=AT), "Waiting to start for 2 min 10 s."),
         (job("running"), "Running for 2 min 10 s."),
         (job("running", started_at=None), "Running for 0 ms."),
         (job("cancel_requested"), "Asked to stop; running for 2 min 10 s."),
