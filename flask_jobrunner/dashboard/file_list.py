@@ -44,13 +44,14 @@ def _views(viewer: Viewer, owned: OwnedJob, kind: FileKind | None) -> list[FileV
     found = [stored.file for stored in viewer.runtime.files.of(owned.job.id, kind)]
     may = bool(found) and viewer.may("download", owned)
     found.sort(key=lambda file: (file.kind, -file.attempt, file.name))
-    return [_view(file, owned, may_download=may) for file in found]
+    return [_view(file, owned, may_download=may, tell_kind=kind is None) for file in found]
 
 
-def _view(file: File, owned: OwnedJob, *, may_download: bool) -> FileView:
-    about = [KIND_WORDS[file.kind], words.size(file.size), file.content_type]
+def _view(file: File, owned: OwnedJob, *, may_download: bool, tell_kind: bool) -> FileView:
+    about = [KIND_WORDS[file.kind]] if tell_kind else []
     if file.kind == "output" and owned.job.attempt > 1:
-        about.insert(1, f"attempt {file.attempt}")
+        about.append(f"attempt {file.attempt}")
+    about += [words.size(file.size), file.content_type]
     there = file.expired_at is None
     return FileView(
         name=visible(file.name),

@@ -223,7 +223,8 @@ def first_line(job: Job) -> str:
     lines = mask_text(message).splitlines()
     if not lines:
         return ""
-    return lines[0] if len(lines[0]) <= MESSAGE_SHOWN else lines[0][:MESSAGE_SHOWN] + "…"
+    first = lines[0].removesuffix(words.LAST_WORDS).rstrip()
+    return first if len(first) <= MESSAGE_SHOWN else first[:MESSAGE_SHOWN] + "…"
 
 
 def _time(microseconds: int) -> datetime:

@@ -11,6 +11,9 @@ from typing import Any
 from .records import Attempt, Job, NewLine, Outcome, Supervisor
 from .statuses import JobStatus, StopReason
 
+LAST_WORDS = "Its last words:"
+"""The end of the first line of a message that goes on with what a process wrote."""
+
 STATUS_WORDS: dict[str, str] = {
     JobStatus.QUEUED: "Queued",
     JobStatus.RUNNING: "Running",

@@ -13,7 +13,7 @@ from flask import has_request_context, request
 from flask_jobrunner.files.leftovers import clear_attempt
 from flask_jobrunner.model.records import Job, NewLine, OwnedJob
 from flask_jobrunner.model.statuses import OWNED, Reason
-from flask_jobrunner.model.words import REASON_WORDS, autopsy
+from flask_jobrunner.model.words import LAST_WORDS, REASON_WORDS, autopsy
 from flask_jobrunner.protocol import identity
 from flask_jobrunner.protocol.encoding import clean_text
 from flask_jobrunner.protocol.fault_points import fault_point
@@ -105,9 +105,9 @@ def _end_unclaimed(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:
 
 def told_end(runtime: Runtime, report: EndReport, what: str) -> str:
     """`what`, and how the process ended that claimed nothing."""
-    words = last_words(runtime, report)
+    said = last_words(runtime, report)
     text = f"{what} The process: {autopsy(report.evidence())}."
-    return f"{text} Its last words:\n{words}" if words else text
+    return f"{text} {LAST_WORDS}\n{said}" if said else text
 
 
 def _end_claimed(runtime: Runtime, seen: OwnedJob, report: EndReport) -> bool:

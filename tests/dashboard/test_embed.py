@@ -10,6 +10,7 @@ import pytest
 from flask import Response
 
 from flask_jobrunner.dashboard.embed import TAIL
+from flask_jobrunner.model.words import LAST_WORDS
 from tests.dashboard.embedding import MISSING, ask, poll_url, shown, two_people, with_page
 from tests.dashboard.hosts import Host, MakeHost
 from tests.dashboard.seeding import add_job, add_lines, change, end
@@ -57,6 +58,13 @@ def test_the_result_and_the_error_are_told_at_the_end(host: Host) -> None:
     for uuid in (good, bad):
         assert "Cancel job" not in shown(host, uuid)
         assert f"/jobs/{uuid}/embed" not in shown(host, uuid)
+
+
+def test_an_error_does_not_announce_words_that_are_not_shown(host: Host) -> None:
+    told = f"The process: exited 1. {LAST_WORDS}\nTraceback"
+    uuid = add_job(host.runtime, "failed", error_reason_code="launch_failed", error_message=told)
+
+    assert '<p class="jr-embed-error">The process: exited 1.</p>' in shown(host, uuid)
 
 
 def test_what_the_page_has_to_show_at_the_end_takes_the_place_of_the_result(
