@@ -27,14 +27,14 @@ class Figure:
         sign = ">=" if self.more_is_better else "<="
         verdict = "met" if self.is_met else "NOT MET"
         return (
-            f"{self.measure:<52} {self.where:<11} {self.value:>10,.1f} {self.unit:<8} "
+            f"{self.measure:<68} {self.where:<11} {self.value:>10,.1f} {self.unit:<8} "
             f"{sign} {self.target:<8,g} {verdict}"
         )
 
 
 def report(figures: Iterable[Figure]) -> int:
     """Print them as they come; how many targets were missed."""
-    print(f"{'measure':<52} {'where':<11} {'figure':>10} {'unit':<8}    target")
+    print(f"{'measure':<68} {'where':<11} {'figure':>10} {'unit':<8}    target")
     missed = 0
     for figure in figures:
         print(figure.line(), flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 
@@ -45,8 +46,19 @@ def fill_log(
 
     have = min(lines, _FIRST)
     while have < lines:
-        have = runtime.database.run(lambda connection, have=have: double(connection, have))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
-    runtime.database.run(finish)
+        with patient(runtime) as connection:
+            have = double(connection, have)
+    with patient(runtime) as connection:
+        finish(connection)
+
+
+@contextmanager
+def patient(runtime: Runtime) -> Iterator[sa.Connection]:
+    """A transaction without the limits that statements of ours have: it may take a minute."""
+    engine = sa.create_engine(runtime.database.engine.url, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
 
 
 def texts(lines: int, padding: str = "") -> Iterator[str]:
