@@ -42,11 +42,16 @@ def test_it_asks_and_starts_through_the_queue_where_the_newest_one_went(host: Ho
     assert (made.payload, made.actor, made.owner) == (None, "carla", None)
 
 
+@pytest.mark.parametrize("pushed_before", [False, True])
 def test_the_first_one_is_pushed_and_nobody_waits_for_it(
-    host: Host, monkeypatch: pytest.MonkeyPatch
+    host: Host, monkeypatch: pytest.MonkeyPatch, *, pushed_before: bool
 ) -> None:
     asked, real = list[dict[str, Any]](), host.jobs.enqueue
     host.jobs.handler("import", manual=True)(print)
+
+    if pushed_before:
+        queued_before(host)
+        add_job(host.runtime, "succeeded", job_type="import")
 
     def start(_runtime: Any, job_type: str, **options: Any) -> Any:
         asked.append(options)
