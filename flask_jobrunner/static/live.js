@@ -73,7 +73,10 @@
     if (isPoll(event) && !isToBeShown(status, (n) => headers.get(n))) event.preventDefault();
   });
 
-  on("htmx:sendError htmx:timeout htmx:error", (event) => isPoll(event) && fail(0));
+  on("htmx:sendError htmx:timeout htmx:error", (event) => {
+    // htmx 2 says the last one besides each of the others.
+    if (isPoll(event) && !event.detail.errorInfo) fail(0);
+  });
 
   // A focused button that a change takes away leaves the focus on the state.
   let focused = null;

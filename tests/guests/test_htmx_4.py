@@ -114,11 +114,15 @@ def test_a_server_that_fails_is_asked_less_and_less_and_recovers(
     make_host: MakeHost, serve: Serve, newer: WatchedPage
 ) -> None:
     down: list[bool] = []
+    refused: list[str] = []
 
     def guard(app: Flask) -> None:
         @app.before_request
         def fail() -> Any:
-            return Response("down", 503) if down and "HX-Request" in request.headers else None
+            if not down or "HX-Request" not in request.headers:
+                return None
+            refused.append(request.path)
+            return Response("down", 503)
 
     host = make_host(before=guard)
     uuid, served, page = add_job(host.runtime, "running"), serve(host.app), newer.page
@@ -127,6 +131,7 @@ def test_a_server_that_fails_is_asked_less_and_less_and_recovers(
     down.append(True)
 
     expect(page.locator("#jr-alert")).to_contain_text("Not updated since", timeout=PATIENT)
+    assert len(refused) == 3
     down.clear()
     add_lines(host.runtime, uuid, ["back again"])
     page.get_by_role("button", name="Retry now").click()
@@ -151,3 +156,20 @@ def test_a_paused_page_asks_nothing_and_a_list_changes_in_place(
     add_job(host.runtime, "queued", title="Second")
     expect(page.locator("#jr-news")).to_contain_text("1 new job", timeout=PATIENT)
     newer.assert_clean()
+
+
+def test_a_server_that_cannot_be_reached_is_waited_for(
+    host: Host, served: Served, newer: WatchedPage
+) -> None:
+    uuid, page = add_job(host.runtime, "running"), newer.page
+    page.goto(f"{served.url}/jobs/{uuid}")
+    eventually(lambda: len(served.polls()) >= 1, timeout=60)
+    away = re.compile("/_live")
+    page.route(away, lambda route: route.abort())
+    expect(page.locator("#jr-live-text")).to_contain_text("Reconnecting", timeout=PATIENT)
+
+    page.unroute(away)
+    add_lines(host.runtime, uuid, ["back again"])
+
+    expect(page.get_by_text("back again")).to_be_visible(timeout=PATIENT)
+    expect(page.locator("#jr-live-text")).to_have_text("Live")
