@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Serve, Served
+from tests.browser.test_polling import hide
 from tests.dashboard.hosts import Host, MakeHost
 from tests.dashboard.seeding import add_job, add_lines, change, end
 from tests.helpers.browser import PHONE, Pages, WatchedPage
@@ -82,6 +83,27 @@ def test_preferences_that_change_go_before_what_was_chosen_earlier(
     page.goto(f"{served.url}/jobs/")
 
     expect(page.get_by_label("Updates")).to_have_value("15")
+
+
+def test_a_hidden_page_asks_nothing_for_a_minute_and_at_once_when_it_is_shown(
+    host: Host, served: Served, browser_page: WatchedPage
+) -> None:
+    uuid, page = add_job(host.runtime, "running"), browser_page.page
+    page.clock.install()
+    page.goto(f"{served.url}/jobs/{uuid}")
+    page.clock.run_for(1100)
+    eventually(lambda: len(served.polls()) >= 1, timeout=60)
+    hide(page, hidden=True)
+    page.clock.run_for(1100)
+    asked = len(served.polls())
+
+    page.clock.run_for(60_000)
+    page.wait_for_timeout(300)
+    assert len(served.polls()) == asked
+
+    hide(page, hidden=False)
+    page.clock.run_for(250)
+    eventually(lambda: len(served.polls()) == asked + 1, timeout=60)
 
 
 def test_an_open_dialog_holds_polls_back(
