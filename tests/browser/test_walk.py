@@ -32,7 +32,7 @@ def test_the_walk_in_a_browser(
 
     page.goto(f"{served.url}/jobs/")
     row = page.locator("tbody tr").filter(has_text="Talking job")
-    expect(row.get_by_text("Running")).to_be_visible()
+    expect(row.get_by_text("Running")).to_be_visible(timeout=60_000)
     row.get_by_role("link", name="Talking job").click()
 
     expect(page.locator("h1")).to_have_text("Talking job")

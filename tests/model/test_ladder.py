@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flask_jobrunner.model.ladder import ladder, silent_since
+from flask_jobrunner.model.ladder import ladder, silence, silent_since
 from flask_jobrunner.model.records import NOBODY, Attempt, Event
 
 START = datetime(2026, 2, 3, 12, 0, tzinfo=UTC)
@@ -126,3 +126,14 @@ STALL = event("stall", 100, evidence={"silent": 60.0})
 )
 def test_since_when_an_attempt_is_silent(events: list[Event], since: datetime | None) -> None:
     assert silent_since(events, 1) == since
+
+
+def test_a_stall_is_told_in_words() -> None:
+    assert silence(event("stall", 5, evidence={"silent": 61.2})) == (
+        "no progress and no output for 1 min 01 s"
+    )
+    assert silence(event("resumed", 9, evidence={"silent": 4.0})) == (
+        "goes on, after no progress and no output for 4.0 s"
+    )
+    assert silence(event("stall", 5)) == ""
+    assert silence(CANCEL) == ""

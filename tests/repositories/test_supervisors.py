@@ -131,3 +131,21 @@ def test_what_waits_by_type_and_revision(store: Store) -> None:
     assert told == {("b.b", None, 1), ("a.a", None, 2), ("a.a", "r1", 1)}
     mine = {(one.job_type, one.number) for one in store.supervisors.waiting("ann")}
     assert mine == {("b.b", 1), ("a.a", 1)}
+
+
+def test_a_pulse_tells_who_lives_what_waits_and_what_time_it_is(store: Store) -> None:
+    nothing = store.supervisors.pulse(50)
+    assert (nothing.alive, nothing.waits) == (0, False)
+    assert abs(nothing.now.timestamp() - store.database.clock() / MICROSECONDS) < 60
+
+    add(store, uuid="s1")
+    add(store, uuid="s2")
+    silence(store, "s2", 100)
+    job = pulled(store, owner="ann")
+    found = store.supervisors.pulse(50)
+    assert (found.alive, found.waits) == (1, True)
+    assert store.supervisors.pulse(50, "ann").waits
+    assert not store.supervisors.pulse(50, "ben").waits
+
+    assert reserve(store, candidate(store, job))
+    assert not store.supervisors.pulse(50).waits
