@@ -169,6 +169,7 @@ class Config:
     handlers: Mapping[str, str] = _key((), _handlers)
     uncommitted: str = _key("error", _one_of("error", "warn"))
     slots: int = _key(1, _count(1, 1000))
+    standby: int = _key(1, _count(0, 100))
     idle_sleep: float = _key(3.0, _seconds)
     drain_timeout: float = _key(30.0, _seconds)
     claim_window: float = _key(30.0, _seconds)

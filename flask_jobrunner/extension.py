@@ -79,7 +79,7 @@ class JobRunner:
                 database,
                 tables,
                 bind_key=config.bind_key,
-                keep=process_role() in ("job", "supervisor"),
+                keep=process_role() != "web",
                 shared=shared,
             ),
             db=lambda: database,

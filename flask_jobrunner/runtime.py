@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import stat
 import tempfile
@@ -284,6 +286,26 @@ class Runtime:
             'a line such as app.config["JOBRUNNER_APP"] = "shop:create_app" (what `flask --app` '
             "takes), or set FLASK_APP."
         )
+
+    def likeness(self) -> str:
+        """The same in two processes that were built from the same application and settings."""
+        meta = self.meta.ensure()
+        parts = [
+            self.config.digest,
+            list(self.config.command or [self.app_path()]),
+            meta.schema_version,
+            meta.fingerprint,
+            package_version(),
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+    def let_go(self) -> None:
+        """Close every connection, the host's as well; they are made anew when they are needed."""
+        with self.app.app_context():
+            self.db().session.remove()
+            for engine in self.db().engines.values():
+                engine.dispose()
+        self.database.engine.dispose()
 
     def files_dir(self) -> Path:
         """Where the bytes of files are: JOBRUNNER_FILES_DIR. Raises `ConfigError` without it."""

@@ -124,6 +124,7 @@ def create_app() -> Flask:
         SECRET_KEY="of the tests",
         SQLALCHEMY_DATABASE_URI=os.environ[DATABASE],
         JOBRUNNER_APP=APP,
+        JOBRUNNER_STANDBY=0,  # tests that are about it, or stricter with it, ask for one
     )
     app.config.update(json.loads(os.environ.get(CONFIG) or "{}"))
     _break(app.config.get("HOST_FACTORY"))
@@ -145,7 +146,7 @@ def _arm() -> None:
 
 def _break(how: str | None) -> None:
     """Let the factory of a job's process go wrong in the way that the configuration names."""
-    if how is None or process_role() != "job":
+    if how is None or process_role() not in ("job", "standby"):
         return
     while_there = how.removeprefix(WHILE)
     if while_there != how:

@@ -10,6 +10,7 @@ import os
 import select
 import traceback
 from collections.abc import Callable
+from functools import partial
 
 from flask import Flask
 
@@ -45,6 +46,11 @@ def main(load_app: Callable[[], Flask], job_ref: str, claim_mode: ClaimMode = "t
     `claim_mode` is that of the command: the two kinds of jobs are closed to each other. Returns
     only on a terminal, where it says what to use instead.
     """
+    return enter(partial(_boot, load_app, (job_ref, claim_mode)))
+
+
+def enter(begin: Callable[[Standing, Parent, Owner], int]) -> int:
+    """Make this process clean, let it `begin`, and end it. Returns only on a terminal."""
     standing = make_clean()
     owner = Owner()
     parent = Parent(standing.ack, owner)
@@ -52,7 +58,7 @@ def main(load_app: Callable[[], Flask], job_ref: str, claim_mode: ClaimMode = "t
         last_word(USAGE)
         return ExitCode.USAGE
     try:
-        code = _boot(load_app, (job_ref, claim_mode), standing, parent, owner)
+        code = begin(standing, parent, owner)
     except Refused as refusal:
         if refusal.code is not None:
             parent.tell("refused", code=refusal.code)
@@ -72,7 +78,19 @@ def _boot(
     owner: Owner,
 ) -> int:
     envelope, rest = _envelope(standing.control, *wanted)
-    runtime = _build(load_app)
+    runtime = build(load_app)
+    return run_booted(runtime, envelope, rest, standing, parent, owner)
+
+
+def run_booted(
+    runtime: Runtime,
+    envelope: Envelope,
+    rest: bytes,
+    standing: Standing,
+    parent: Parent,
+    owner: Owner,
+) -> int:
+    """Claim the job of the envelope and run it, in an application that is built; the exit code."""
     parent.tell("booted")
     taken = take(runtime, envelope)
     return run_claimed(runtime, taken, standing, rest, parent, owner)
@@ -83,28 +101,37 @@ def _envelope(control: PrivateFd, job_ref: str, claim_mode: ClaimMode) -> tuple[
     line, rest = read_line(control, ENVELOPE_SECONDS)
     if not line:
         raise Refused(USAGE, "bad_envelope", ExitCode.USAGE)
+    envelope = open_envelope(line, claim_mode)
+    if job_ref not in {envelope.job_uuid, str(envelope.job_id)}:
+        raise Refused("The envelope is for another job.", "bad_envelope", ExitCode.USAGE)
+    return envelope, rest
+
+
+def open_envelope(line: bytes, claim_mode: ClaimMode) -> Envelope:
+    """The envelope in `line`. Raises `Refused` for anything else, or one of another kind."""
     try:
         envelope = load_envelope(line)
     except EnvelopeError as error:
         text = f"The envelope on standard input was refused: {error}."
         raise Refused(text, "bad_envelope", ExitCode.USAGE) from None
-    if job_ref not in {envelope.job_uuid, str(envelope.job_id)}:
-        raise Refused("The envelope is for another job.", "bad_envelope", ExitCode.USAGE)
     if envelope.claim_mode != claim_mode:
         text = "The credential is for another kind of job than this command runs."
         raise Refused(text, "bad_credential", ExitCode.REFUSED)
-    return envelope, rest
+    return envelope
 
 
-def read_line(control: PrivateFd, seconds: float) -> tuple[bytes, bytes]:
-    """One line of at most the envelope's size, and the bytes after it; b"" when none came."""
+def read_line(control: PrivateFd, seconds: float | None) -> tuple[bytes, bytes]:
+    """One line of at most the envelope's size, and the bytes after it; b"" when none came.
+
+    `seconds` None: however long it takes.
+    """
     clock, data = Clock(), b""
-    give_up = clock.monotonic() + seconds
+    give_up = None if seconds is None else clock.monotonic() + seconds
     poll = select.poll()
     poll.register(control.number, select.POLLIN)
     while b"\n" not in data and len(data) <= ENVELOPE_MAX_BYTES:
-        left = give_up - clock.monotonic()
-        if left <= 0 or not poll.poll(left * 1000):
+        left = None if give_up is None else max(0.0, give_up - clock.monotonic()) * 1000
+        if not poll.poll(left):
             break
         piece = control.read(ENVELOPE_MAX_BYTES + 1 - len(data))
         if not piece:
@@ -114,7 +141,8 @@ def read_line(control: PrivateFd, seconds: float) -> tuple[bytes, bytes]:
     return line + end, rest
 
 
-def _build(load_app: Callable[[], Flask]) -> Runtime:
+def build(load_app: Callable[[], Flask]) -> Runtime:
+    """The application's runtime. Raises `Refused`, with the traceback on the error output."""
     try:
         with building():
             app = load_app()

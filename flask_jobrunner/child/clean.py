@@ -49,7 +49,7 @@ def make_clean() -> Standing:
     """Set this process right and take the parent's descriptors."""
     open_missing_standard_ones()
     _reset_signals()
-    _leave_a_deleted_directory()
+    leave_a_deleted_directory()
     _allow_files()
     _be_the_first_to_go()
     ack, output, errors, fault = take_over(os.environ.pop(PIPES_VARIABLE, None))
@@ -70,7 +70,8 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _leave_a_deleted_directory() -> None:
+def leave_a_deleted_directory() -> None:
+    """Be somewhere that exists."""
     # A deploy may have removed the release that the server still runs in.
     try:
         Path.cwd()

@@ -40,17 +40,26 @@ def run(context: click.Context, job: str) -> None:
 
 
 @click.command("run-trusted", hidden=True)
-@click.argument("job")
+@click.argument("job", required=False)
+@click.option("--standby", is_flag=True)
 @click.pass_context
-def run_trusted(context: click.Context, job: str) -> None:
+def run_trusted(context: click.Context, job: str | None, standby: bool) -> None:  # noqa: FBT001 - click passes options as they are declared
     """Run one job of the queue in this process; `work` calls this itself.
 
-    The right to run it comes on standard input. To run what waits in the queue, use `work`.
+    The right to run it comes on standard input; with --standby, which job it is as well, once the
+    application is built. To run what waits in the queue, use `work`.
     """
-    set_process_role("job")
+    if standby == (job is not None):
+        raise click.UsageError("Either a JOB or --standby, which waits to be told of one.")
+    set_process_role("standby" if standby else "job")
+    load_app = context.ensure_object(ScriptInfo).load_app
+    if standby:
+        from flask_jobrunner.child import standby as waiting
+
+        sys.exit(waiting.main(load_app))
     from flask_jobrunner.child.boot import main
 
-    sys.exit(main(context.ensure_object(ScriptInfo).load_app, job, "trusted"))
+    sys.exit(main(load_app, str(job), "trusted"))
 
 
 @click.command(hidden=True)

@@ -40,6 +40,12 @@ def _read_timeout(
     help="How many jobs run at once. Default: JOBRUNNER_SLOTS.",
 )
 @click.option(
+    "--standby",
+    type=click.IntRange(0, 100),
+    help="How many processes wait for jobs with the application already built; 0: none. "
+    "Default: JOBRUNNER_STANDBY, and none for a burst.",
+)
+@click.option(
     "--types",
     multiple=True,
     callback=_read_types,
@@ -59,6 +65,7 @@ def _read_timeout(
 def command(
     context: click.Context,
     slots: int | None,
+    standby: int | None,
     types: tuple[str, ...],
     burst: bool,  # noqa: FBT001 - click passes options as they are declared
     drain_timeout: float | None,
@@ -87,6 +94,7 @@ def command(
         config = runtime.config
         plan = Plan(
             slots=config.slots if slots is None else slots,
+            standby=(0 if burst else config.standby) if standby is None else standby,
             types=tuple(types),
             burst=burst,
             drain_timeout=config.drain_timeout if drain_timeout is None else drain_timeout,

@@ -37,6 +37,7 @@ class Card:
     state: str
     remark: str
     slots: str
+    standby: str
     takes: str
     revision: str
     version: str
@@ -91,6 +92,7 @@ def _card(who: Viewer, one: Supervisor, running: list[OwnedJob]) -> Card:
         state=state,
         remark=visible(remark),
         slots=f"{len(running)} of {one.slots} used",
+        standby=_standby(one.standby),
         takes=visible(", ".join(one.types)) or "every type",
         revision=visible(one.revision or ""),
         version=visible(one.version or ""),
@@ -104,6 +106,13 @@ def _card(who: Viewer, one: Supervisor, running: list[OwnedJob]) -> Card:
             for owned in seen
         ],
     )
+
+
+def _standby(number: int) -> str:
+    """How many processes it keeps ready."""
+    if not number:
+        return ""
+    return "1 process, already built" if number == 1 else f"{number} processes, already built"
 
 
 def _state(runtime: Runtime, one: Supervisor) -> tuple[str, str, str]:

@@ -11,6 +11,8 @@ from .encoding import decode_strict
 
 MESSAGE_VERSION = 1
 MESSAGE_MAX_BYTES = 4096
+STANDBY_MAX_AGE = 600.0
+"""Seconds after which a process that stands by is not given a job any more."""
 
 # Made early: a handler that replaces json.dumps does not silence its own watchdog.
 _dump = json.JSONEncoder(separators=(",", ":")).encode
@@ -31,6 +33,7 @@ def _budget(value: object) -> bool:
 # type -> the keys it has beside `v` and `type`, with what each must be.
 _SHAPES: dict[str, dict[str, Callable[[object], bool]]] = {
     "booted": {},
+    "warm": {"match": _text},
     "claimed": {"uuid": _text, "attempt": _attempt, "token": _text, "nonce": _text},
     "refused": {"code": _text},
     "started": {"budget": _budget, "grace": is_seconds},

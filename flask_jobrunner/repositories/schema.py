@@ -58,6 +58,10 @@ class MetaRepository:
             self._meta = meta
         return self._meta
 
+    def forget(self) -> None:
+        """Read it anew the next time."""
+        self._meta = None
+
     def _read(self) -> Meta | None:
         meta = self._database.tables.meta
         rows = self._database.rows(select(meta.c.schema_version, meta.c.fingerprint))

@@ -87,6 +87,12 @@ class Pipes:
             self._open.discard(fd)
             os.close(fd)
 
+    def hang_up(self) -> None:
+        """Let the child's input end."""
+        if self.control_w in self._open:
+            self._open.discard(self.control_w)
+            os.close(self.control_w)
+
     def close(self) -> None:
         """Close whatever is still open."""
         while self._open:

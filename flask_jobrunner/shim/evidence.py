@@ -61,7 +61,9 @@ _CGROUP = "/sys/fs/cgroup"
 class Evidence:
     """Facts about one child, collected while it lives and when it has ended."""
 
-    def __init__(self, pid: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, pid: int, clock: Callable[[], float] = time.monotonic, cpu_before: float = 0.0
+    ) -> None:
         self.pid = pid
         self.exit_code: int | None = None
         self.signal: int | None = None
@@ -70,6 +72,7 @@ class Evidence:
         self.oom: bool | None = None
         self.wall = 0.0
         self._clock = clock
+        self._cpu_before = cpu_before
         self._started = clock()
         self._oom_file = oom_file(pid)
         self._ooms = oom_kills(self._oom_file)
@@ -97,7 +100,7 @@ class Evidence:
             code = os.waitstatus_to_exitcode(status)
             self.exit_code, self.signal = (code, None) if code >= 0 else (None, -code)
         if usage is not None:
-            self.cpu = usage.ru_utime + usage.ru_stime
+            self.cpu = max(0.0, usage.ru_utime + usage.ru_stime - self._cpu_before)
             # Kilobytes, but bytes on macOS: getrusage(2) of each.
             self._raise_peak(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
         after = oom_kills(self._oom_file)
@@ -217,6 +220,12 @@ def resident_peak(pid: int) -> int | None:
         if line.startswith(b"VmHWM:"):
             return int(line.split()[1]) * 1024
     return None
+
+
+def cpu_so_far(pid: int) -> float:
+    """The CPU seconds that a process and what it waited for have used."""
+    ticks = sum(int(field) for field in _stat_fields(pid)[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def oom_file(pid: int) -> str | None:

@@ -108,7 +108,7 @@ class Watch:
         self._relay = relay
         self._clock = clock
         self._lines = Lines()
-        self._pidfd = _pidfd(pid)
+        self._pidfd = pidfd(pid)
         self._next_sample = clock() + SAMPLE_EVERY
         self._limits = {"claim_window": (clock() + claim_window, TERM_GRACE)}
         self._kill_at: float | None = None
@@ -308,7 +308,8 @@ def _seconds(message: dict[str, object], key: str) -> float:
     return float(value)
 
 
-def _pidfd(pid: int) -> int | None:
+def pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable with the end of a process, where there is such."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

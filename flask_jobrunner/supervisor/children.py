@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -13,12 +14,15 @@ from flask_jobrunner.protocol.report import EndReport, parse_report
 from flask_jobrunner.shim import backflow, channels, evidence, watch
 
 from .dispatch import Handed
+from .standby import Standby
 
 Hear = Callable[["Child", str], None]
+ANSWER_SECONDS = 2.0
+"""How long a process that stood by may take to say that it has read what it was given."""
 
 
 class Starter:
-    """Starts `… jobs run-trusted JOB`. Processes that wait already built will be another one."""
+    """Starts `… jobs run-trusted JOB`, and the same that waits, already built, for its job."""
 
     def __init__(
         self, command: Sequence[str], environ: Mapping[str, str], claim_window: float
@@ -29,22 +33,53 @@ class Starter:
 
     def start(self, handed: Handed, hear: Hear) -> Child:
         """Start a process and hand it the job. Raises `OSError` when none can be started."""
-        keep_to_ourselves()
-        ends = channels.Pipes()
-        try:
-            pid = channels.start_child([*self._command, handed.uuid], self._environ, ends)
-        except (OSError, ValueError):
-            ends.close()
-            raise
+        pid, ends = self._spawn(handed.uuid)
         fault_point("work.spawned")
         return Child(handed, pid, ends, claim_window=self._claim_window, hear=hear)
 
+    def stand_by(self) -> Standby:
+        """Start a process for a job that is still to come. Raises `OSError`."""
+        return Standby(*self._spawn("--standby"))
+
+    def hand(self, standby: Standby, handed: Handed, hear: Hear) -> Child:
+        """Give the job to a process that stands by; whether it takes it is still to be seen."""
+        child = Child(
+            handed,
+            standby.pid,
+            standby.ends,
+            claim_window=self._claim_window,
+            hear=hear,
+            cpu_before=standby.release(),
+        )
+        fault_point("standby.given")
+        return child
+
+    def _spawn(self, argument: str) -> tuple[int, channels.Pipes]:
+        keep_to_ourselves()
+        ends = channels.Pipes()
+        try:
+            pid = channels.start_child([*self._command, argument], self._environ, ends)
+        except (OSError, ValueError):
+            ends.close()
+            raise
+        return pid, ends
+
 
 class Child:
-    """A child of this process. `hear` is told `claimed` when it has taken the job."""
+    """A child of this process. `hear` is told `claimed` when it has taken the job.
+
+    `cpu_before` is what a process had used that stood by; None: it was started for the job.
+    """
 
     def __init__(
-        self, handed: Handed, pid: int, ends: channels.Pipes, *, claim_window: float, hear: Hear
+        self,
+        handed: Handed,
+        pid: int,
+        ends: channels.Pipes,
+        *,
+        claim_window: float,
+        hear: Hear,
+        cpu_before: float | None = None,
     ) -> None:
         self.handed = handed
         self.pid = pid
@@ -52,7 +87,10 @@ class Child:
         """Whether it was asked to stop."""
         self._ends = ends
         self._hear = hear
-        self._facts = evidence.Evidence(pid)
+        self.stood_by = cpu_before is not None
+        """Whether it was there before the job."""
+        self._answer_by = time.monotonic() + ANSWER_SECONDS
+        self._facts = evidence.Evidence(pid, cpu_before=cpu_before or 0.0)
         self._flow = backflow.Backflow(
             control=(ends.control_r, ends.control_w),
             out=ends.out,
@@ -78,6 +116,15 @@ class Child:
         return bool(self._watch.said.get("claimed"))
 
     @property
+    def is_silent(self) -> bool:
+        """Whether it stood by, and has not said yet that it has read what it was given.
+
+        It has not touched the job then, and never will once it has ended.
+        """
+        said = self._watch.said
+        return self.stood_by and not (said.get("booted") or said.get("claimed"))
+
+    @property
     def ended(self) -> bool:
         """Whether it has ended; then `last_words` is to be called, once."""
         return self._watch.ended
@@ -88,11 +135,15 @@ class Child:
 
     def patience(self) -> float:
         """After how many seconds `step` must be called even if nothing happens."""
-        return self._watch.patience()
+        wait = self._watch.patience()
+        return min(wait, max(0.0, self._answer_by - time.monotonic())) if self.is_silent else wait
 
     def step(self, ready: Mapping[int, int]) -> None:
         """Do all that is due."""
         self._watch.step(ready)
+        if self.is_silent and not self.ended and time.monotonic() >= self._answer_by:
+            # Stopped, or stuck: its job does not wait for it.
+            self.kill()
 
     def ask(self) -> None:
         """Ask it to stop; one that has not taken the job yet simply ends."""

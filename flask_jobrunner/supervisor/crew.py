@@ -19,6 +19,7 @@ from .desk import Desk
 from .dispatch import Handed
 from .log import Log
 from .record import Ending
+from .reserve import Reserve
 
 Ended = Callable[[Handed, EndReport, Ending], None]
 LAST_WORDS_AT_ONCE = 4
@@ -39,6 +40,7 @@ class Crew:
         self,
         runtime: Runtime,
         starter: Starter,
+        reserve: Reserve,
         contact: Contact,
         log: Log,
         *,
@@ -50,6 +52,7 @@ class Crew:
     ) -> None:
         self._runtime = runtime
         self._starter = starter
+        self._reserve = reserve
         self._contact = contact
         self._log = log
         self._hear = hear
@@ -84,9 +87,19 @@ class Crew:
         return sum(not child.claimed for child in self.running)
 
     def start(self, handed: Handed) -> None:
-        """Start a process for a job. Raises `OSError` when none can be started."""
-        self.running.append(self._starter.start(handed, self._hear))
+        """Give a job to a process that stands by, or start one for it. Raises `OSError`."""
+        standby = self._reserve.take()
+        if standby is None:
+            child = self._starter.start(handed, self._hear)
+        else:
+            child = self._starter.hand(standby, handed, self._hear)
+        self.running.append(child)
         fault_point("work.handed")
+
+    @property
+    def is_handing(self) -> bool:
+        """Whether a process that stood by is about to take its job."""
+        return any(child.stood_by and not child.claimed for child in self.running)
 
     def interest(self) -> dict[int, int]:
         """What to poll for."""
@@ -108,7 +121,8 @@ class Crew:
         for child in list(self.running):
             if self._has_ended(child, ready):
                 self.running.remove(child)
-                self._bury(child)
+                if not child.is_silent or child.asked or not self._replace(child):
+                    self._bury(child)
         self._burials.deliver()
         self._desk.deliver()
         while self._unrecorded and self._desk.is_free and self._pause.left <= 0:
@@ -130,6 +144,15 @@ class Crew:
             child.kill()
             return True
         return child.ended
+
+    def _replace(self, child: Child) -> bool:
+        """Start a process in the place of one that stood by and has not touched its job."""
+        try:
+            self.running.append(self._starter.start(child.handed, self._hear))
+        except (OSError, ValueError):
+            return False
+        self._reserve.unanswered(child)
+        return True
 
     def _bury(self, child: Child) -> None:
         def told(report: EndReport) -> None:

@@ -8,10 +8,10 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
-Level = Literal["info", "warning", "error"]
+Level = Literal["debug", "info", "warning", "error"]
 # What a terminal would act upon: last words of a process may hold anything.
 _ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_MARKS: dict[Level, str] = {"info": " ", "warning": "!", "error": "E"}
+_MARKS: dict[Level, str] = {"debug": " ", "info": " ", "warning": "!", "error": "E"}
 
 
 class Log:
@@ -20,6 +20,11 @@ class Log:
     def __init__(self, stream: TextIO, *, as_json: bool) -> None:
         self._stream = stream
         self._as_json = as_json
+
+    def detail(self, event: str, text: str, **fields: Any) -> None:
+        """For programs alone: people would not want to read it all."""
+        if self._as_json:
+            self._write("debug", event, text, fields)
 
     def info(self, event: str, text: str, **fields: Any) -> None:
         """As it should be."""

@@ -34,6 +34,7 @@ from .log import Log
 from .notify import Notifier
 from .plan import Plan
 from .record import Ending
+from .reserve import Reserve
 from .upkeep import Register, Upkeep
 from .wake import Lookout, Silence, Wake
 
@@ -63,9 +64,20 @@ class Supervisor:
         self._rows = self._desk("row")
         self._register = Register(runtime, _row(runtime, plan, self.uuid))
         contact = Contact(log, clock)
+        starter = Starter(runtime.command(), child_environment(os.environ), config.claim_window)
+        self._reserve = Reserve(
+            plan.standby,
+            starter.stand_by,
+            runtime.likeness,
+            log,
+            desk=self._desk("standby"),
+            boot_seconds=config.claim_window,
+            clock=clock,
+        )
         self._crew = Crew(
             runtime,
-            Starter(runtime.command(), child_environment(os.environ), config.claim_window),
+            starter,
+            self._reserve,
             contact,
             log,
             ring=self._bell.ring,
@@ -120,13 +132,17 @@ class Supervisor:
 
     def _round(self) -> None:
         wanted = self._bell.interest() | self._crew.interest() | self._intake.interest()
-        parts = (self._crew, self._intake, self._upkeep, self._drain, self._notifier)
+        wanted |= self._reserve.interest()
+        parts = (
+            self._crew, self._intake, self._reserve, self._upkeep, self._drain, self._notifier
+        )  # fmt: skip
         ready = poll(wanted, min(part.left for part in parts))
         self._bell.step(ready)
         self._heed_signals()
         self._crew.step(ready)
         self._drain.step(self._crew.running)
         self._intake.step(ready)
+        self._reserve.step(ready, hold=self._crew.is_handing)
         self._upkeep.step()
         state = "draining" if self._drain.began else "working"
         self._notifier.step(f"{state}, {self._crew.size} of {self._plan.slots} slots used")
@@ -136,7 +152,8 @@ class Supervisor:
             return False
         if self._drain.began:
             # What was reserved meanwhile is given back, unless that takes too long.
-            return not self._intake.is_busy or self._drain.phase == "end"
+            over = not self._intake.is_busy and self._reserve.is_gone
+            return over or self._drain.phase == "end"
         if not self._plan.burst or self._intake.is_busy or self._crew.unrecorded:
             return False
         return self._intake.found_nothing or self._intake.gives_up
@@ -144,6 +161,8 @@ class Supervisor:
     def _hear(self, child: Child, said: str) -> None:
         if said == "claimed":
             self._intake.claimed(child)
+            if child.stood_by:
+                self._reserve.answered()
 
     def _ended(self, handed: Handed, report: EndReport, end: Ending) -> None:
         self._intake.ended(handed, report, end)
@@ -159,6 +178,7 @@ class Supervisor:
     def _stop_taking(self, why: str) -> None:
         self._drain.begin()
         self._intake.closed = True
+        self._reserve.close()
         running = len(self._crew.running)
         hint = " Ctrl-C again hurries." if running and why == "SIGINT" else ""
         self._log.info(
@@ -177,10 +197,12 @@ class Supervisor:
             self._bell.step(poll(self._bell.interest(), min(0.5, self._crew.left)))
             self._crew.step({})
         self._crew.keep_unrecorded()
+        self._reserve.end()
         self._rows.ask(self._register.leave, _ignore, _ignore)
-        while self._rows.open and self._clock() < give_up:
+        while (self._rows.open or self._reserve.is_burying) and self._clock() < give_up:
             self._bell.step(poll(self._bell.interest(), 0.5))
             self._rows.deliver()
+            self._reserve.step({}, hold=True)
         code = ExitCode.FAILED if self._intake.gives_up else ExitCode.OK
         self._log.info("stopped", "Stopped.", exit_code=code)
         return code
@@ -200,7 +222,7 @@ def _row(runtime: Runtime, plan: Plan, uuid: str) -> NewSupervisor:
         process=identity.this_process(runtime.config.instance),
         types=plan.types,
         slots=plan.slots,
-        standby=0,
+        standby=plan.standby,
         revision=runtime.config.revision,
         version=plan.version,
     )

@@ -12,6 +12,8 @@ class Plan:
     """Durations are seconds."""
 
     slots: int
+    standby: int = 0
+    """How many processes wait for jobs, already built."""
     types: tuple[str, ...] = ()
     """Patterns of job types; none: all."""
     burst: bool = False

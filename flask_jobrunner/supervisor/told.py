@@ -34,7 +34,7 @@ def fields(handed: Handed) -> dict[str, Any]:
 def started(log: Log, child: Child) -> None:
     """A process has taken its job."""
     text = f"{name(child.handed)} started, process {child.pid}."
-    log.info("started", text, **fields(child.handed), pid=child.pid)
+    log.info("started", text, **fields(child.handed), pid=child.pid, stood_by=child.stood_by)
 
 
 def ending(log: Log, child: Child) -> None:

@@ -32,6 +32,14 @@ def test_people_are_told_what_to_use_instead(commands: Commands, command: str) -
     assert "Traceback" not in nothing.err + terminal.seen
 
 
+def test_one_that_stands_by_is_told_of_its_job_later(commands: Commands) -> None:
+    assert commands.process("run-trusted").exit_code == 2
+    assert commands.process("run-trusted", UUID, "--standby").exit_code == 2
+    ended = commands.process("run-trusted", "--standby")
+
+    assert (ended.exit_code, ended.out, ended.err) == (0, "", "")
+
+
 @pytest.mark.parametrize("command", ["run", "settle"])
 def test_garbage_is_refused_before_the_application_is_built(
     commands: Commands, command: str

@@ -54,6 +54,7 @@ def changed(**config: object) -> dict[str, str]:
     [
         ("--slots", "0"),
         ("--slots", "many"),
+        ("--standby", "-1"),
         ("--drain-timeout", "-1"),
         ("--drain-timeout", "inf"),
         ("--drain-timeout", "nan"),

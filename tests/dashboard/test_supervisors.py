@@ -66,6 +66,15 @@ def test_a_supervisor_with_what_it_runs(host: Host) -> None:
     assert "Pushed" not in page
 
 
+def test_how_many_processes_stand_by(host: Host) -> None:
+    add_supervisor(host, "s1", standby=0)
+    assert "Standing by" not in host.get("/supervisors").text
+    add_supervisor(host, "s2", standby=1)
+    assert "1 process, already built" in host.get("/supervisors").text
+    add_supervisor(host, "s3", standby=3)
+    assert "3 processes, already built" in host.get("/supervisors").text
+
+
 def test_a_job_on_its_way_takes_its_slot_already(host: Host) -> None:
     add_supervisor(host)
     until = host.runtime.database.clock() + 30 * SECOND

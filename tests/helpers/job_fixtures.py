@@ -12,6 +12,13 @@ from tests.helpers.commands import Commands
 from tests.helpers.hosts import HostEnvironment
 from tests.helpers.supervising import Supervisors, supervisors
 
+ALSO_STANDBY = pytest.mark.parametrize(
+    "pull",
+    [pytest.param(0, id="new"), pytest.param(1, id="standby", marks=pytest.mark.faults)],
+    indirect=True,
+)
+"""For a test whose jobs shall also be run by processes that stood by: `make test-faults`."""
+
 
 @pytest.fixture
 def commands(host_app: Flask, host_environment: HostEnvironment) -> Commands:
@@ -21,8 +28,12 @@ def commands(host_app: Flask, host_environment: HostEnvironment) -> Commands:
 
 @pytest.fixture
 def pull(
-    host_app: Flask, host_environment: HostEnvironment, tmp_path: Path
+    host_app: Flask,
+    host_environment: HostEnvironment,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Supervisors]:
-    """Starts supervisors of the host application."""
-    with supervisors(host_app, host_environment, tmp_path) as found:
+    """Starts supervisors of the host application; its parameter says how many stand by."""
+    standby = getattr(request, "param", 0)
+    with supervisors(host_app, host_environment, tmp_path, standby) as found:
         yield found

@@ -29,6 +29,21 @@ QUICK: dict[str, object] = {
     "JOBRUNNER_LEASE": 3,
     "JOBRUNNER_IDLE_SLEEP": 0.2,
 }
+ONLY_STANDBY = """
+from flask_jobrunner.supervisor import intake
+has_place = intake.Intake._has_place
+def has_place_and_standby(self):
+    reserve = self._crew._reserve
+    ready = reserve._pause.failures or any(one.is_warm for one in reserve._waiting)
+    return has_place(self) and ready
+intake.Intake._has_place = has_place_and_standby
+"""
+"""Lets a supervisor take jobs when one stands by, or none can: tests want it to be used."""
+PATIENT = """
+from flask_jobrunner.supervisor import children
+children.ANSWER_SECONDS = 60.0
+"""
+"""For a supervisor that gives up nobody who stood by, however slow the machine is."""
 PATIENCE = 90.0
 """Seconds: processes that build an application are slow where many tests run at once."""
 
@@ -64,8 +79,10 @@ class Working:
         return self.told(event)[count - 1]
 
     def children(self) -> list[int]:
-        """The processes of its jobs."""
-        return [seen.pid for seen in children_of(self.pid) if not seen.is_zombie]
+        """The processes of its jobs, and none that only stands by."""
+        found = [seen for seen in children_of(self.pid) if not seen.is_zombie]
+        jobs = {entry["pid"] for entry in self.told("started")}
+        return [seen.pid for seen in found if "--standby" not in seen.command or seen.pid in jobs]
 
     def send(self, number: int) -> None:
         """Send a signal to the supervisor alone."""
@@ -98,6 +115,8 @@ class Supervisors:
     app: Flask
     environment: HostEnvironment
     folder: Path
+    standby: int = 0
+    """How many processes stand by, and are waited for."""
     started: list[Working] = field(default_factory=list)
 
     @property
@@ -110,6 +129,8 @@ class Supervisors:
         self, *arguments: object, argv: Sequence[str] = (), ready: bool = True, **environ: str
     ) -> Working:
         """Start `flask jobs work …`; `argv` is a command of one's own in its place."""
+        if self.standby and not argv:
+            return self.work_patched("", *arguments, ready=ready, **environ)
         path = self.folder / f"work-{len(self.started)}.log"
         command = list(argv) or self.environment.command("jobs", "work")
         with path.open("wb") as file:
@@ -143,6 +164,9 @@ class Supervisors:
     def work_patched(self, patch: str, *arguments: object, **options: Any) -> Working:
         """Start a supervisor that runs the Python lines `patch` first."""
         lines = [patch, "from flask_jobrunner.__main__ import main", "main()"]
+        if self.standby:
+            lines.insert(0, ONLY_STANDBY)
+            arguments = (*arguments, "--standby", self.standby)
         argv = [sys.executable, "-c", "\n".join(lines), "--app", host_app.APP, "jobs", "work"]
         return self.work(*arguments, argv=argv, **options)
 
@@ -156,9 +180,11 @@ class Supervisors:
 
 
 @contextmanager
-def supervisors(app: Flask, environment: HostEnvironment, folder: Path) -> Iterator[Supervisors]:
+def supervisors(
+    app: Flask, environment: HostEnvironment, folder: Path, standby: int = 0
+) -> Iterator[Supervisors]:
     """A `Supervisors` whose processes have ended when the block is left."""
-    found = Supervisors(app, environment, folder)
+    found = Supervisors(app, environment, folder, standby)
     try:
         yield found
     finally:

@@ -193,7 +193,7 @@ def test_a_kernel_that_refuses_falls_back(monkeypatch: pytest.MonkeyPatch) -> No
     try:
         assert channels.capacity(pipes.out) == 16 * 1024
         assert channels.unread(pipes.out) == 0
-        assert watch._pidfd(os.getpid()) is None
+        assert watch.pidfd(os.getpid()) is None
         assert os.fstat(pipes.fault).st_nlink == 0
     finally:
         pipes.close()

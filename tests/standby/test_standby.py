@@ -1,0 +1,31 @@
+"""A process that stands by runs the next job, and one job only."""
+
+from __future__ import annotations
+
+import pytest
+
+from flask_jobrunner import JobRunner
+from tests.helpers.supervising import PATIENT, QUICK, Supervisors, ended
+from tests.host_acts import script
+
+
+@pytest.fixture
+def host_config() -> dict[str, object]:
+    return dict(QUICK)
+
+
+def test_it_runs_the_next_job_and_another_one_takes_its_place(
+    host_jobs: JobRunner, pull: Supervisors
+) -> None:
+    working = pull.work_patched(PATIENT, "--standby", 1)
+    pids = []
+    for number in range(1, 4):
+        pids.append(working.tells("standing_by", number)["pid"])
+        made = host_jobs.enqueue("host.script", script(("print", "hello"), ("return", number))).job
+        (job,) = ended(host_jobs, made)
+        assert (job.status, job.attempt) == ("succeeded", 1)
+        told = working.tells("started", number)
+        assert (told["stood_by"], told["pid"]) == (True, pids[-1])
+    assert len(set(pids)) == 3
+    working.stop()
+    assert working.told("standby_discarded") == []
