@@ -29,7 +29,7 @@ test-million: $(VENV)/.all services compiled
 
 # Every fault point with everything that can happen there, on each database.
 test-faults: $(VENV)/.all services compiled
-	$(BIN)/python $(PYTEST) tests/crash_matrix tests/hosts -m 'faults or not faults' --timeout 400
+	$(BIN)/python $(PYTEST) tests/crash_matrix tests/hosts tests/acceptance -m 'faults or not faults' --timeout 400
 
 check: $(VENV)/.all services compiled
 	$(BIN)/ruff format --check $(CODE)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flask_jobrunner import Job, JobRunner
+from tests.helpers.job_fixtures import ALSO_STANDBY
 from tests.helpers.supervising import (
     QUICK,
     Supervisors,
@@ -27,6 +28,7 @@ def host_config(tmp_path: Path) -> dict[str, object]:
     }
 
 
+@ALSO_STANDBY
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_supervisors_run_200_jobs_each_once_and_in_order(
@@ -57,6 +59,7 @@ def test_two_supervisors_run_200_jobs_each_once_and_in_order(
     assert min(len(one.told("started")) for one in (first, second)) > count // 10
 
 
+@ALSO_STANDBY
 def test_a_module_that_kills_its_process_is_poison_and_the_others_run(
     host_jobs: JobRunner, pull: Supervisors, tmp_path: Path
 ) -> None:
@@ -77,6 +80,7 @@ def test_a_module_that_kills_its_process_is_poison_and_the_others_run(
     assert [a.end_status for a in pull.runtime.attempts.of(job.id)] == ["queued"] * 2 + ["failed"]
 
 
+@ALSO_STANDBY
 def test_a_factory_that_raises_for_a_while_costs_no_job(
     host_jobs: JobRunner, pull: Supervisors, tmp_path: Path
 ) -> None:
@@ -132,6 +136,7 @@ def test_only_the_types_that_were_asked_for_are_taken(
     assert other.status == "queued"
 
 
+@ALSO_STANDBY
 def test_an_ended_job_is_requeued_later_by_another_attempt(
     host_jobs: JobRunner, pull: Supervisors
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from flask_jobrunner import Job, JobRunner
 from flask_jobrunner.model.records import NewJob
 from flask_jobrunner.protocol.identity import uuid7
+from tests.helpers.job_fixtures import ALSO_STANDBY
 from tests.helpers.supervising import QUICK, Supervisors, ended, in_status, ledger_of
 from tests.helpers.waiting import eventually, stays
 from tests.host_acts import script
@@ -57,6 +58,7 @@ def starts(ledger: Path) -> list[str]:
     return [line.split()[1] for line in ledger_of(ledger).elements() if line.startswith("start")]
 
 
+@ALSO_STANDBY
 @pytest.mark.timeout(400)
 def test_when_a_supervisor_is_killed_its_jobs_finish_and_a_new_one_keeps_to_its_slots(
     host_jobs: JobRunner, pull: Supervisors, tmp_path: Path
@@ -142,6 +144,7 @@ def test_a_supervisor_that_slept_through_its_reservation_starts_nothing_twice(
     sleeper.stop()
 
 
+@pytest.mark.parametrize("pull", [0, 1], indirect=True, ids=["new", "standby"])
 @pytest.mark.parametrize(
     ("act", "evidence"),
     [
@@ -169,6 +172,7 @@ def test_a_job_whose_process_dies_is_interrupted_with_evidence(
     assert (told["status"], told[evidence[0]]) == ("interrupted", evidence[1])
 
 
+@ALSO_STANDBY
 def test_a_job_that_nobody_knows_fails_and_stops_nobody(
     host_jobs: JobRunner, pull: Supervisors
 ) -> None:
@@ -189,6 +193,7 @@ def test_a_job_that_nobody_knows_fails_and_stops_nobody(
     assert well.status == "succeeded"
 
 
+@ALSO_STANDBY
 def test_what_a_job_leaves_running_is_ended_before_its_slot_is_free(
     host_jobs: JobRunner, pull: Supervisors, tmp_path: Path
 ) -> None:

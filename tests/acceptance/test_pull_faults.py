@@ -13,6 +13,7 @@ import pytest
 
 from flask_jobrunner import Job, JobRunner
 from tests import host_app
+from tests.helpers.job_fixtures import ALSO_STANDBY
 from tests.helpers.processes import is_running
 from tests.helpers.proxy import Proxy, proxy_to
 from tests.helpers.supervising import QUICK, Supervisors, Working, ended, in_status, ledger_of
@@ -138,6 +139,7 @@ def test_where_no_process_can_be_started_the_jobs_stay(
     working.tells("recovered")
 
 
+@ALSO_STANDBY
 def test_a_process_that_stays_after_its_job_is_ended_and_frees_its_slot(
     host_jobs: JobRunner, pull: Supervisors
 ) -> None:

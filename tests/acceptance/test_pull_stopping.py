@@ -15,6 +15,7 @@ from flask import Flask
 from flask_jobrunner import Job, JobRunner
 from tests.helpers.commands import Terminal
 from tests.helpers.hosts import HostEnvironment
+from tests.helpers.job_fixtures import ALSO_STANDBY
 from tests.helpers.processes import is_running
 from tests.helpers.supervising import QUICK, Supervisors, Working, ended, in_status, ledger_of
 from tests.helpers.waiting import eventually
@@ -32,6 +33,7 @@ def running(jobs: JobRunner, made: Job, ledger: Path) -> Job:
     return in_status(jobs, made, "running")
 
 
+@ALSO_STANDBY
 @pytest.mark.timeout(300)
 def test_each_of_four_jobs_ends_as_it_deals_with_the_request(
     host_jobs: JobRunner, pull: Supervisors, tmp_path: Path
@@ -92,6 +94,7 @@ def test_without_a_job_it_ends_at_once(
     assert pull.runtime.supervisors.all() == []
 
 
+@ALSO_STANDBY
 def test_each_further_signal_hurries(
     host_jobs: JobRunner, pull: Supervisors, tmp_path: Path
 ) -> None:
@@ -161,6 +164,7 @@ def test_ctrl_c_reaches_the_supervisor_and_not_its_jobs(
     assert f"host.script job {made.id} succeeded" in terminal.seen
 
 
+@ALSO_STANDBY
 def test_a_child_that_gets_the_signal_too_is_no_trouble(
     host_app: Flask, host_jobs: JobRunner, pull: Supervisors, tmp_path: Path
 ) -> None:

@@ -42,6 +42,8 @@ class Case:
     pull: Supervisors
     folder: Path
     database: str
+    standby: int = 0
+    """How many processes stand by when the job comes; some points are only there with one."""
     _asked: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _may_age: bool = False
 
@@ -102,11 +104,22 @@ class Case:
         what = {"push": "start", "pull": "enqueue"}[self.mode]
         if TABLE[self.point].story == "session":
             what = "session"
+        if self.standby:
+            self._stand_by(fault)
         asked = self._ask(fault, what, json.dumps(payload))
-        if self.mode == "pull":
+        if self.mode == "pull" and not self.standby:
             if fault.role != "web":
                 eventually(lambda: asked.poll() is not None, timeout=PATIENCE)
             self._work(fault)
+
+    def _stand_by(self, fault: Fault) -> None:
+        """Start a supervisor, and wait for the process that waits for a job."""
+        working = self.pull.work("--standby", self.standby, ready=False, **fault.environ())
+        eventually(
+            lambda: working.told("standing_by") or fault.pid is not None,
+            timeout=PATIENCE,
+            message=self._told,
+        )
 
     def _crash(self, fault: Fault) -> None:
         self._run_one(fault, ("kill",))
@@ -157,6 +170,10 @@ class Case:
         if self.action == "kill":
             eventually(lambda: not is_running(pid), timeout=PATIENCE)
         if self.action != "stop":
+            return
+        if TABLE[self.point].role == "standby":
+            # It is not waited for, and may be gone already.
+            eventually(lambda: getattr(look_at(pid), "state", "T") == "T", timeout=PATIENCE)
             return
         eventually(lambda: getattr(look_at(pid), "state", None) == "T", timeout=PATIENCE)
         before = self.job()

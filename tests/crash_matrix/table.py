@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Mode = Literal["push", "pull"]
-Story = Literal["run", "crash", "cancel", "requeue", "session", "sweep", "prune"]
+Story = Literal["run", "crash", "cancel", "requeue", "session", "sweep", "prune", "standby"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,10 @@ TABLE: dict[str, Row] = {
     "work.spawned": Row("supervisor", both(WELL), both(WELL), modes=PULL),
     "work.handed": Row("supervisor", both(WELL), both(WELL), modes=PULL),
     "work.reaped": Row("supervisor", both(WELL), both(WELL), modes=PULL),
+    # a process that stands by: whatever happens to it, another one runs the job
+    "standby.ready": Row("standby", both(WELL), both(WELL), "standby", PULL),
+    "standby.handed": Row("standby", both(WELL), both(WELL), "standby", PULL),
+    "standby.given": Row("supervisor", both(WELL), both(WELL), "standby", PULL),
     # whoever hears of an end: the launcher, or the supervisor
     "report.before": Row("parent", (CRASHED, UNSEEN), both(CRASHED), "crash"),
     "report.recorded": Row("parent", both(CRASHED), both(CRASHED), "crash"),
@@ -141,4 +145,5 @@ def expected(point: str, action: str, mode: Mode) -> End | None:
     if action == "raise":
         return row.raised[number]
     return {"run": WELL, "session": WELL, "crash": CRASHED, "cancel": CANCELLED,
-            "requeue": WELL, "sweep": SWEPT, "prune": NO_ROW}[row.story]  # fmt: skip
+            "requeue": WELL, "standby": WELL, "sweep": SWEPT,
+            "prune": NO_ROW}[row.story]  # fmt: skip
