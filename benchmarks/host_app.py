@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import sqlalchemy as sa
 from flask import Flask
@@ -12,6 +13,7 @@ from flask_jobrunner import JobContext, JobRunner
 
 APP = "benchmarks.host_app:create_app"
 DATABASE = "BENCHMARK_DATABASE_URL"
+IDLE_SLEEP = "BENCHMARK_IDLE_SLEEP"
 
 db = SQLAlchemy()
 jobs = JobRunner()
@@ -20,6 +22,13 @@ jobs = JobRunner()
 @jobs.handler("nothing")
 def nothing(ctx: JobContext) -> None:
     """The job whose whole cost is the runner's."""
+
+
+@jobs.handler("when-warm")
+@jobs.handler("when-new")
+def tell_when(_: JobContext) -> int:
+    """The time at its first line."""
+    return time.time_ns()
 
 
 @jobs.handler("print-lines")
@@ -35,6 +44,8 @@ def create_app() -> Flask:
     """Build the application on the database that the environment names."""
     app = Flask(__name__)
     app.config.update(SQLALCHEMY_DATABASE_URI=os.environ[DATABASE], JOBRUNNER_APP=APP)
+    if IDLE_SLEEP in os.environ:
+        app.config["JOBRUNNER_IDLE_SLEEP"] = float(os.environ[IDLE_SLEEP])
     db.init_app(app)
     jobs.init_app(app, db)
 

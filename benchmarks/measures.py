@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from flask import Flask
 
-from benchmarks import host_app, raw
+from benchmarks import host_app, pulling, raw
 from benchmarks.host_app import db, jobs
 from benchmarks.timing import Comparison, milliseconds
 
@@ -39,6 +39,7 @@ class Bench:
             self._run("nothing")  # warms the caches of the file system
             yield self.start_returns(rounds)
             yield self.start_is_claimed(rounds)
+            yield self.pulled_job_begins(rounds)
             yield self.lines_per_second(lines, rounds=3)
 
     def start_returns(self, rounds: int) -> Comparison:
@@ -73,6 +74,11 @@ class Bench:
             self._end(result.job)
             bare.append(milliseconds(lambda: subprocess.run(command, check=True)))
         return self._compare("start() returns, claimed", ours, bare, "ms", 1.15)
+
+    def pulled_job_begins(self, rounds: int) -> Comparison:
+        """With a process that stands by, beside the same supervisor without one."""
+        warm, new = pulling.in_turns(rounds)
+        return self._compare("enqueue() to handler: standby 1, standby 0", warm, new, "ms", 0.5)
 
     def lines_per_second(self, lines: int, rounds: int) -> Comparison:
         """`print` in a handler until all rows are there, beside one `executemany` of them."""

@@ -23,7 +23,7 @@ DATABASE = "SOAK_DATABASE_URL"
 FOLDER = "SOAK_FOLDER"
 SECRET = "hunter-of-the-soak-4711"
 """Printed by handlers as a password: it may stand in no line that is stored or logged."""
-LEASE, SLOTS = 6.0, 2
+LEASE, SLOTS, STANDBY = 6.0, 2, 1
 TICK = 0.25
 
 db = SQLAlchemy()
@@ -107,6 +107,7 @@ def create_app() -> Flask:
         JOBRUNNER_CLAIM_WINDOW=20,
         JOBRUNNER_IDLE_SLEEP=0.5,
         JOBRUNNER_SLOTS=SLOTS,
+        JOBRUNNER_STANDBY=STANDBY,
         JOBRUNNER_DRAIN_TIMEOUT=15,
         JOBRUNNER_SPOOL_DIR=str(folder / "spool"),
     )
