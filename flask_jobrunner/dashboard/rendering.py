@@ -60,7 +60,8 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
 
 def fragment(template: str, **context: Any) -> Response:
     """A piece of a page for a poll, with the header that tells it from a login page."""
-    return _dated(make_response(render(template, **context)), context["now"])
+    now = context.setdefault("now", datetime.now(UTC))
+    return _dated(make_response(render(template, **context)), now)
 
 
 def is_widget() -> bool:

@@ -133,10 +133,10 @@ def test_a_command_is_shown_as_one_and_said_once(host: Host) -> None:
 
     body = host.get(f"/{uuid}").text
 
-    assert "start one with <code>flask jobs work</code>." in body
+    assert "run <code>flask jobs work</code>." in body
     assert "`" not in body
     supervisors = host.get("/supervisors").text
-    assert supervisors.count("jobs work") == 1
+    assert "nobody takes" not in supervisors, "the page says so itself, with the command"
     assert "`" not in supervisors
 
 

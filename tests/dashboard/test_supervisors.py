@@ -139,7 +139,7 @@ def test_standby_and_what_waits_longest_for_it(host: Host) -> None:
     host.runtime.drains.drain("s1", host.runtime.supervisors.all()[0].process, "ann")
     assert "Oldest that waits" not in host.get("/supervisors").text
 
-    assert "<dt>Standby</dt><dd>2</dd>" in page
+    assert "<dt>Standing by</dt><dd>2 processes, already built</dd>" in page
     assert re.search(r"Oldest that waits</dt><dd><span data-since=\"\d+\">1 h 00 min", page)
 
 

@@ -185,6 +185,7 @@ def whole_tables_read(store: Store, statement: str, values: Any) -> list[str]:
             connection.exec_driver_sql("SET enable_seqscan = off")
             plan = connection.exec_driver_sql(f"EXPLAIN {statement}", values)
             return [row[0] for row in plan if "Seq Scan on jobrun_jobs" in row[0]]
+        connection.exec_driver_sql("SET max_seeks_for_key = 1")
         plan = connection.exec_driver_sql(f"EXPLAIN {statement}", values)
         rows = [row._mapping for row in plan]
         return [str(row) for row in rows if row["table"] == "jobrun_jobs" and row["key"] is None]

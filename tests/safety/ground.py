@@ -13,6 +13,7 @@ from tests.dashboard.hosts import Host
 from tests.dashboard.seeding import add_job, add_lines
 from tests.dashboard.test_files import keep
 from tests.dashboard.test_supervisors import add_supervisor, pulled
+from tests.safety.routes import supervisor_of
 
 MISSING = "01a22706-15d6-7a3d-b858-606442022120"
 
@@ -45,8 +46,7 @@ def make_tables(host: Host) -> None:
 
 def belongings(host: Host, owner: str, word: str) -> dict[str, str]:
     """A job in every status that is `owner`'s, with `word` wherever there is text; by status."""
-    # Not the name: the page of the supervisors tells theirs.
-    supervisor = f"supervisor-{sum(owner.encode())}"
+    supervisor = supervisor_of(owner)
     add_supervisor(host, supervisor)
     found = {}
     texts: dict[str, Any] = {

@@ -36,7 +36,7 @@ ROWS = {
     "index": Row(query=("cursor", *LIST)),
     "list_live": Row(query=("n", "a", "v", *LIST)),
     "index_json": Row(query=("after", "limit", *LIST)),
-    "supervisors": Row(),
+    "supervisors": Row(query=("did",)),
     "supervisors_live": Row(query=("v",)),
     "supervisors_json": Row(),
     "types": Row(),
@@ -44,7 +44,7 @@ ROWS = {
     "types_json": Row(),
     "prefs": Row(query=("did",), form={"theme": "dark"}),
     "detail": Row(query=("line", "did")),
-    "job_live": Row(query=("c", "v", "p", "i", "q")),
+    "job_live": Row(query=("c", "v", "p", "i", "q", "e", "w")),
     "job_json": Row(query=("after_seq",)),
     "log": Row(
         query=("line", "before", "after", "q", "level", "stream", "attempt", "find", "from")
@@ -53,12 +53,14 @@ ROWS = {
     "log_ndjson": Row(query=("after_seq",)),
     "log_earlier": Row(query=("before",)),
     "artifact": Row(query=("kind", "attempt")),
-    "embed": Row(query=("c", "v", "p", "i", "q", "log", "result")),
+    "embed": Row(query=("c", "v", "p", "i", "q", "log", "result", "files")),
     "mine": Row(query=("n", "v")),
     "cancel": Row(query=("next",)),
     "requeue": Row(query=("next",), form={"confirm_lost": "1"}),
     "force_stop": Row(query=("next",), form={"confirm_lost": "1"}),
     "again": Row(query=("next",)),
+    "run_type": Row(),
+    "drain": Row(query=("resume",)),
     "bulk_cancel": Row(query=("next", *LIST), form={"until": EVERYTHING}),
     "bulk_requeue": Row(query=("next", *LIST), form={"until": EVERYTHING}),
 }
@@ -88,6 +90,11 @@ class Call:
         return answer
 
 
+def supervisor_of(owner: str) -> str:
+    """Whose jobs it runs is not in its name: the page of the supervisors tells that."""
+    return f"supervisor-{sum(owner.encode())}"
+
+
 def rules(app: Flask) -> dict[str, Rule]:
     """Every rule of the dashboard but that of its static files, by the name of its view."""
     return {
@@ -113,7 +120,12 @@ def calls(host: Host, uuid: str, *methods: str) -> Iterator[Call]:
 def call(app: Flask, view: str, uuid: str, method: str = "GET", **values: str) -> Call:
     """A request to one route."""
     rule = rules(app)[view]
-    given = {"uuid": uuid, "name": "rows.csv", "job_type": "reports.build"} | values
+    given = {
+        "uuid": uuid,
+        "name": "rows.csv",
+        "job_type": "reports.build",
+        "supervisor": supervisor_of("anna"),
+    } | values
     path = rule.rule.replace("<uuid:", "<")
     for name in rule.arguments:
         path = path.replace(f"<{name}>", given[name])
