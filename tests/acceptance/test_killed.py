@@ -82,7 +82,7 @@ def test_with_the_launcher_alive(
 
     assert host_jobs.find(lock_key="k").jobs == []
     eventually(lambda: not is_running(parent))
-    assert zombies_of(os.getpid()) == []
+    eventually(lambda: zombies_of(os.getpid()) == [])
 
 
 @pytest.mark.parametrize("launcher", ["killed", "ended"])

@@ -96,7 +96,7 @@ def test_each_launch_fault_ends_as_it_should(
         assert host_jobs.find(lock_key=name).jobs == [], name
         _was_told_at_once(name, job)
     eventually(lambda: processes_with(host_environment.mark) == [], timeout=60)
-    assert zombies_of(os.getpid()) == []
+    eventually(lambda: zombies_of(os.getpid()) == [])
 
 
 def _was_told_at_once(name: str, job: Job) -> None:

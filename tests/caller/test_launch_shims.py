@@ -131,7 +131,7 @@ def test_a_shim_that_ended_is_waited_for_within_half_a_second(launching: Launchi
     eventually(lambda: handle.wait(0) == "ended")
     eventually(lambda: look_at(handle.pid) is None, timeout=0.5)
 
-    assert zombies_of(os.getpid()) == []
+    eventually(lambda: zombies_of(os.getpid()) == [])
 
 
 def test_a_shim_that_closes_its_pipe_and_lives_is_waited_for_later(launching: Launching) -> None:
