@@ -87,7 +87,8 @@ def _differences(runtime: Runtime, one: Supervisor) -> list[str]:
     """Where it is not what the pages come from: a deploy that is under way, or half done."""
     found = []
     if one.revision != runtime.config.revision:
-        found.append(f"This web process has the revision {runtime.config.revision or 'none'}.")
+        here = runtime.config.revision
+        found.append(f"This web process has {f'the revision {here}' if here else 'no revision'}.")
     if one.version and one.version != package_version():
         found.append(f"This web process has flask_jobrunner {package_version()}.")
     return [visible(" ".join(found))] if found else []

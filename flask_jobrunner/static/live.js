@@ -81,8 +81,10 @@
   // A focused button that a change takes away leaves the focus on the state.
   let focused = null;
   on("htmx:afterSettle htmx:after:settle", () => {
-    if (focused && !focused.isConnected) $("jr-state")?.focus({ preventScroll: true });
-    focused = null;
+    if (focused && !focused.isConnected && $("jr-state")) {
+      $("jr-state").focus({ preventScroll: true });
+      focused = null;
+    }
     show();
   });
 

@@ -18,7 +18,7 @@ from tests.browser.conftest import Serve
 from tests.dashboard.embedding import with_page
 from tests.dashboard.hosts import Host, MakeHost
 from tests.dashboard.seeding import add_job
-from tests.dashboard.test_supervisors import PULLED
+from tests.dashboard.test_supervisors import PULLED, add_supervisor
 from tests.helpers.browser import WatchedPage
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
@@ -37,6 +37,17 @@ def on_many(status: str, deed: str) -> Callable[[Host], str]:
     return path
 
 
+def on_a_type(host: Host) -> str:
+    # Through the queue, as the newest one: no process is started.
+    add_job(host.runtime, "succeeded", **PULLED_JOB)
+    return "/types/reports.build/run"
+
+
+def on_a_supervisor(host: Host) -> str:
+    add_supervisor(host)
+    return "/supervisors/s1/drain"
+
+
 FORMS: dict[str, Callable[[Host], str]] = {
     "cancel": on_a_job("running", "cancel"),
     "requeue": on_a_job("failed", "requeue"),
@@ -44,6 +55,8 @@ FORMS: dict[str, Callable[[Host], str]] = {
     "again": on_a_job("succeeded", "again"),
     "bulk_cancel": on_many("running", "cancel"),
     "bulk_requeue": on_many("failed", "requeue"),
+    "run_type": on_a_type,
+    "drain": on_a_supervisor,
     "prefs": lambda host: "/prefs",
 }
 """For each endpoint that takes a POST: something to do, and the address of its form."""
@@ -58,9 +71,10 @@ def protected(make_host: MakeHost) -> Host:
 
 
 def state(host: Host) -> list[Any]:
-    """All that the database says of jobs."""
+    """All that the database says of jobs and of those who run them."""
     tables = host.runtime.database.tables
-    return [host.runtime.database.rows(select(table)) for table in (tables.jobs, tables.events)]
+    told = (tables.jobs, tables.events, tables.supervisors)
+    return [host.runtime.database.rows(select(table)) for table in told]
 
 
 def fields(page: str) -> dict[str, str]:

@@ -144,13 +144,13 @@ def test_a_paused_page_asks_nothing_and_a_list_changes_in_place(
 ) -> None:
     uuid, page = add_job(host.runtime, "running", title="First", progress_total=4), newer.page
     page.goto(f"{served.url}/jobs/")
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_label("Updates").select_option("off")
     page.wait_for_timeout(500)
     asked = len(served.polls())
     change(host.runtime, uuid, progress_done=2)
     stays(lambda: len(served.polls()) == asked, seconds=6)
 
-    page.get_by_role("button", name="Resume").click()
+    page.get_by_label("Updates").select_option("auto")
 
     expect(page.locator("tbody tr")).to_contain_text("50%", timeout=PATIENT)
     add_job(host.runtime, "queued", title="Second")

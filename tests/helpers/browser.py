@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.servers import binaries
 
@@ -26,6 +26,8 @@ ARGUMENTS = (
     "--disable-dev-shm-usage",
 )
 
+PATIENT = 60_000
+"""Milliseconds until a click or an expectation fails: machines that test are busy."""
 DESKTOP = (1280, 800)
 PHONE = (390, 844)
 
@@ -86,7 +88,7 @@ class Pages:
             bypass_csp=not heeds_policies,
         )
         self.close_later.callback(context.close)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENT)
         watched = WatchedPage(context.new_page())
         if javascript:
             context.expose_function("reportPolicyViolation", watched.on_policy_violation)
@@ -100,6 +102,7 @@ def running_browser() -> Iterator[Browser]:
     """Chromium, started once and closed at the end with all its pages."""
     program = binaries.find("chromium")
     assert program is not None, INSTALL
+    expect.set_options(timeout=PATIENT)
     with (
         sync_playwright() as driver,
         driver.chromium.launch(executable_path=program, args=list(ARGUMENTS)) as browser,
