@@ -63,7 +63,7 @@ def _signed_out(page: Page, _: World) -> None:
 
 
 def _paused(page: Page, _: World) -> None:
-    page.locator("#jr-pause").click()
+    page.get_by_label("Updates").select_option("off")
 
 
 def _question(page: Page, _: World) -> None:
