@@ -50,6 +50,8 @@ class Reserve:
         self._told = ""
         """Why the last one was discarded; said again only when it is something else."""
         self._closed_at: float | None = None
+        self._held = False
+        """Whether the next one waits for something that wakes the loop by itself."""
 
     @property
     def is_gone(self) -> bool:
@@ -66,7 +68,7 @@ class Reserve:
             waits += [max(0.0, self._closed_at + CLOSE_SECONDS - now)] if self._waiting else []
             return min(waits, default=60.0)
         waits += [max(0.0, one.began + self._life(one) - now) for one in self._waiting]
-        if len(self._waiting) < self._number and not self._is_building:
+        if len(self._waiting) < self._number and not (self._is_building or self._held):
             waits.append(self._pause.left)
         return min(waits, default=60.0)
 
@@ -89,7 +91,10 @@ class Reserve:
 
     def step(self, ready: Mapping[int, int], *, hold: bool) -> None:
         """Look after those that wait; start one that is missing, unless it is to `hold` on."""
+        self._held = hold
         self._desk.deliver()
+        if self._closed_at is not None and self.is_gone:
+            self.end()  # jobs may go on for long, and the loop is not to turn for these meanwhile
         for one in list(self._waiting):
             was_warm = one.is_warm
             one.step(ready)
