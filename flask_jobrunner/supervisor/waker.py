@@ -138,7 +138,7 @@ class Waker:
 
     def _prove(self, listener: Listener) -> None:
         now = self._clock()
-        if self._echo and listener.echoed == self._echo:
+        if self._echo and listener.has_echoed(self._echo):
             self._next_proof()
         elif now >= self._echo_by:
             raise ListenerLost("its echo did not come back")

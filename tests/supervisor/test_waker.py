@@ -194,6 +194,21 @@ def test_a_channel_that_is_silent_is_found_out_by_its_echo(
     assert len(listeners(echoing)) == 1
 
 
+def test_an_echo_counts_though_another_supervisors_comes_with_it(echoing: Runtime) -> None:
+    """As where several are started at once: both words may have come before either looks."""
+    listener = echoing.waking.listen()
+    assert listener is not None
+    with closing(listener):
+        words = [echoing.waking.echo(), echoing.waking.echo()]
+
+        def both_came() -> bool:
+            listener.heard()
+            return listener.has_echoed(words[1])
+
+        eventually(both_came)
+        assert listener.has_echoed(words[0])
+
+
 def test_a_word_that_cannot_be_told_harms_no_job(
     echoing: Runtime, host_jobs: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
