@@ -219,6 +219,24 @@ def test_the_loop_sleeps_while_the_next_one_is_held_back() -> None:
     assert len(case.started) == 2
 
 
+def test_while_no_jobs_are_taken_nobody_stands_by() -> None:
+    case = Case()
+    case.step()
+    case.started[0].match = "same"
+    case.step()
+    case.reserve.rest(True)
+    for _ in range(10):
+        case.step(LONGEST_PAUSE)
+    assert case.started[0].buried
+    assert len(case.started) == 1
+    assert case.reserve.left > 1
+
+    case.reserve.rest(False)
+    case.step()
+    assert len(case.started) == 2
+    assert case.told("standby_discarded") == []
+
+
 def test_one_that_does_not_end_in_its_time_is_ended_though_jobs_go_on() -> None:
     case = Case()
     case.step()
