@@ -16,7 +16,7 @@ from flask_jobrunner.model.errors import ConfigError, UnknownJobType
 from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.statuses import REQUEUEABLE
 
-from . import audit
+from . import audit, query
 from .access import Viewer, viewer
 from .lock_holder import holder_of
 from .problems import conflict
@@ -25,6 +25,7 @@ from .question import Question, ask, lead_back
 
 def cancel(uuid: UUID) -> Response | BaseResponse:
     """Ask, then cancel."""
+    query.local_path("next")  # refused before anything is done, not behind it
     who = viewer()
     owned = who.find(str(uuid))
     who.demand("cancel", owned)
@@ -34,7 +35,7 @@ def cancel(uuid: UUID) -> Response | BaseResponse:
             raise NotFound
         if result.status == "already_terminal":
             return too_late(result.job)
-        if result.ok:
+        if result.status != "already_cancel_requested":  # somebody's second click is no deed
             audit.done(who, "cancel", job=result.job)
         return lead_back(owned.job, "cancel")
     if owned.job.is_terminal:
@@ -44,6 +45,7 @@ def cancel(uuid: UUID) -> Response | BaseResponse:
 
 def requeue(uuid: UUID) -> Response | BaseResponse:
     """Ask, then run the same job once more."""
+    query.local_path("next")  # the same
     who = viewer()
     owned = who.find(str(uuid))
     who.demand("requeue", owned)

@@ -11,7 +11,7 @@ from flask import Response, request, url_for
 from flask_jobrunner.caller import cancel as cancelling
 from flask_jobrunner.caller import requeue as requeueing
 from flask_jobrunner.model.errors import ConfigError, DatabaseAway, LockBusy, UnknownJobType
-from flask_jobrunner.model.records import Job
+from flask_jobrunner.model.records import Job, OwnedJob
 from flask_jobrunner.model.statuses import REQUEUEABLE
 from flask_jobrunner.repositories.listing import PAGE_MAX
 
@@ -89,7 +89,7 @@ def _bulk(bulk: Bulk) -> Response:
     if not found:
         return _told("No job matches", ["There is nothing that you could do this to."], back, 409)
     if request.method == "POST":
-        tally = _act(who, bulk, found)
+        tally = _act(who, bulk, found, _statuses(bulk, shown))
         return _told(f"{bulk.did} {_jobs(tally.done)}", _texts(bulk, tally, more=more), back)
     return ask(_question(bulk, found, more=more), back=back)
 
@@ -98,7 +98,7 @@ def _matching(
     who: Viewer, bulk: Bulk, shown: Narrowed, until: int | None
 ) -> tuple[list[Job], bool]:
     """The jobs that are meant, newest first, and whether there are more; none after `until`."""
-    statuses = bulk.statuses.intersection(shown.status or bulk.statuses)
+    statuses = _statuses(bulk, shown)
     above, newest_only = narrowed.bound(who.runtime, shown, who.scope)
     wanted = replace(shown, status=sorted(statuses)).job_filter(who.scope, above)
     found, looked_at = list[Job](), 0
@@ -112,6 +112,10 @@ def _matching(
         if len(found) >= AT_ONCE or looked_at >= LOOKED_AT:
             return found[:AT_ONCE], True
     return found[:AT_ONCE], len(found) > AT_ONCE or bool(newest_only)
+
+
+def _statuses(bulk: Bulk, shown: Narrowed) -> frozenset[str]:
+    return bulk.statuses.intersection(shown.status or bulk.statuses)
 
 
 def _may(who: Viewer, bulk: Bulk, job: Job) -> bool:
@@ -134,24 +138,25 @@ def _question(bulk: Bulk, found: list[Job], *, more: bool) -> Question:
     )
 
 
-def _act(who: Viewer, bulk: Bulk, found: list[Job]) -> Tally:
+def _act(who: Viewer, bulk: Bulk, found: list[Job], statuses: frozenset[str]) -> Tally:
     tally, until, pushed = Tally(), time.monotonic() + SECONDS, 0
     for number, job in enumerate(found):
         if time.monotonic() > until:
             tally.left += len(found) - number
             tally.why = "This took too long for one request."
             break
-        if bulk is REQUEUE and _is_pushed(who, job):
-            pushed += 1
-            if pushed > PUSHED_AT_ONCE:
-                tally.left += 1
-                tally.why = (
-                    f"Jobs made by jobs.start begin at once, each in a process of its own: "
-                    f"{PUSHED_AT_ONCE} at a time."
-                )
-                continue
         try:
-            done = bulk.act(who, job)
+            owned = _still_meant(who, job, statuses)
+            if bulk is REQUEUE and owned is not None and owned.claim_mode == "token":
+                pushed += 1
+                if pushed > PUSHED_AT_ONCE:
+                    tally.left += 1
+                    tally.why = (
+                        f"Jobs made by jobs.start begin at once, each in a process of its own: "
+                        f"{PUSHED_AT_ONCE} at a time."
+                    )
+                    continue
+            done = owned is not None and bulk.act(who, job)
         except (DatabaseAway, LockBusy):
             tally.left += len(found) - number
             tally.why = "The database did not answer any more."
@@ -162,9 +167,10 @@ def _act(who: Viewer, bulk: Bulk, found: list[Job]) -> Tally:
     return tally
 
 
-def _is_pushed(who: Viewer, job: Job) -> bool:
+def _still_meant(who: Viewer, job: Job, statuses: frozenset[str]) -> OwnedJob | None:
+    """The job as it is now: of many, the last ones may have begun since all of them waited."""
     owned = who.runtime.jobs.owned(job.id)
-    return owned is not None and owned.claim_mode == "token"
+    return owned if owned is not None and owned.job.status in statuses else None
 
 
 def _cancel(who: Viewer, job: Job) -> bool:
@@ -183,8 +189,8 @@ def _texts(bulk: Bulk, tally: Tally, *, more: bool) -> list[str]:
     if tally.moved:
         what = "was" if tally.moved == 1 else "were"
         texts.append(
-            f"{_jobs(tally.moved)} could not be meant any more, or {what} refused: it ended, its "
-            "lock is taken, or its type is not registered here."
+            f"{_jobs(tally.moved)} could not be meant any more, or {what} refused: it began or "
+            "ended meanwhile, its lock is taken, or its type is not registered here."
         )
     if tally.left:
         what = "was" if tally.left == 1 else "were"

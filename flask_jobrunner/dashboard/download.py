@@ -27,7 +27,7 @@ def artifact(uuid: UUID, name: str) -> Response:
     owned = who.find(str(uuid))
     who.demand("download", owned)
     kind: FileKind = "input" if query.word("kind", ("input", "output")) == "input" else "output"
-    attempt = query.number("attempt", low=1, high=2**31 - 1)
+    attempt = query.number("attempt", low=1, high=query.ATTEMPT_MAX)
 
     def find() -> StoredFile | None:
         return who.runtime.files.find(owned.job.id, kind, name, attempt)

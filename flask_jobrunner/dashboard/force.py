@@ -33,7 +33,8 @@ def force_stop(uuid: UUID) -> Response | BaseResponse:
             raise NotFound
         if result.status == "already_terminal":
             return _not_now(result.job, offered=True)
-        audit.done(who, "force_stop", job=result.job)
+        if result.status != "already_cancel_requested":
+            audit.done(who, "force_stop", job=result.job)
         return redirect(url_for(".detail", uuid=uuid, did="force_stop"), 303)
     refused = "Tick the box first." if request.method == "POST" else ""
     return ask(_close_question(refused) if lost else _stop_question(), job)

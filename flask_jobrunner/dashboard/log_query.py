@@ -75,8 +75,12 @@ def read(owned: OwnedJob) -> LogQuery:
         text=query.text("q", most=TEXT_MOST),
         level=query.choice("level", LEVELS),
         stream=query.choice("stream", STREAMS),
-        attempt=query.number("attempt", low=1) if query.text("attempt", most=1) else None,
+        attempt=_attempt() if query.text("attempt", most=1) else None,
     )
+
+
+def _attempt() -> int | None:
+    return query.number("attempt", low=1, high=query.ATTEMPT_MAX)
 
 
 def levels() -> list[Option]:

@@ -10,6 +10,7 @@ from flask_jobrunner.model import words
 from flask_jobrunner.model.ladder import silent_since
 from flask_jobrunner.model.records import Event, Job, OwnedJob
 from flask_jobrunner.protocol.redact import mask_text
+from flask_jobrunner.runtime import current_runtime
 
 from .format import Clock, moment, running_for, visible
 
@@ -220,7 +221,7 @@ def first_line(job: Job) -> str:
     """
     known = words.REASON_WORDS.get(job.error_reason_code or "", "")
     message = (job.error_message or "").strip().removeprefix(known).strip()
-    lines = mask_text(message).splitlines()
+    lines = mask_text(message, current_runtime().config.redact_keys).splitlines()
     if not lines:
         return ""
     first = lines[0].removesuffix(words.LAST_WORDS).rstrip()

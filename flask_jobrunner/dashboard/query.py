@@ -13,6 +13,8 @@ from flask_jobrunner.model.statuses import JobStatus
 from flask_jobrunner.protocol.encoding import clean_text
 
 SEQ_MAX = 2**63 - 1
+ATTEMPT_MAX = 2**31 - 1
+"""What the column holds: PostgreSQL takes no greater number, not even to compare it."""
 CURSOR_LENGTH = 200
 TEXT_LENGTH = 255
 PATH_LENGTH = 2000

@@ -129,7 +129,7 @@ def _card(
         place=place(one),
         state=state,
         slots=_slots(who, one, len(running)),
-        standby=_standby(one.standby),
+        standby=_standby(one.standby if state.takes else 0),
         takes=visible(", ".join(one.types)) or "every type",
         revision=visible(one.revision or ""),
         version=visible(one.version or ""),

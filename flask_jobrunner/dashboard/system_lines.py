@@ -22,6 +22,8 @@ from .format import visible
 from .line_view import SYSTEM, LineStyle, LineView
 
 _NEW_ATTEMPT = ("requeue", "restart")
+OUT_OF_ORDER = 20
+"""Lines within which times may go back, as threads print at once and clocks are set."""
 _UNTOLD = (*_NEW_ATTEMPT, "cancel", "force_stop", "stop", "resumed", "kill", "fail", "close")
 
 Row = LogLine | Event
@@ -58,8 +60,9 @@ def woven(
     """
     if not lines or not events:
         return [*lines]
-    before = runtime.logs.before(owned.job.id, lines[0].seq, 1) if lines[0].seq > 1 else []
-    least = _line_key(before[0]) if before else None
+    first = lines[0].seq
+    before = runtime.logs.before(owned.job.id, first, OUT_OF_ORDER) if first > 1 else []
+    least = max(map(_line_key, before), default=None)
     here = [event for event in events if least is None or key(event) >= least]
     return merged(lines, here, to_the_end=to_the_end)
 

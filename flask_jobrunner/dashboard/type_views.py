@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from flask import Response
 from werkzeug.exceptions import NotFound
 
+from flask_jobrunner.protocol.encoding import clean_text
+
 from . import preferences
 from .access import viewer
 from .rendering import page
@@ -26,7 +28,7 @@ def one_type(job_type: str) -> Response:
     who = viewer()
     who.demand("view_list")
     now = datetime.now(UTC)
-    shown = type_page(who, job_type, now, preferences.zone(who.runtime))
+    shown = type_page(who, clean_text(job_type), now, preferences.zone(who.runtime))
     if shown is None:
         raise NotFound(description="There is no job of this type.")
     return page("type.html", now=now, page=shown)

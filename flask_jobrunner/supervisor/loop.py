@@ -197,6 +197,7 @@ class Supervisor:
         """Take no more jobs as long as somebody wants that; what runs goes on."""
         if draining != self._intake.drained and not self._drain.began:
             self._intake.drain(draining)
+            self._reserve.rest(draining)
             told.drained(self._log, draining, len(self._crew.running))
 
     def _close(self) -> int:

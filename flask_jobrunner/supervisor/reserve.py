@@ -50,6 +50,9 @@ class Reserve:
         self._told = ""
         """Why the last one was discarded; said again only when it is something else."""
         self._closed_at: float | None = None
+        self._held = False
+        """Whether the next one waits for something that wakes the loop by itself."""
+        self._resting = False
 
     @property
     def is_gone(self) -> bool:
@@ -66,7 +69,7 @@ class Reserve:
             waits += [max(0.0, self._closed_at + CLOSE_SECONDS - now)] if self._waiting else []
             return min(waits, default=60.0)
         waits += [max(0.0, one.began + self._life(one) - now) for one in self._waiting]
-        if len(self._waiting) < self._number and not self._is_building:
+        if self._is_missing and not self._held:
             waits.append(self._pause.left)
         return min(waits, default=60.0)
 
@@ -89,19 +92,28 @@ class Reserve:
 
     def step(self, ready: Mapping[int, int], *, hold: bool) -> None:
         """Look after those that wait; start one that is missing, unless it is to `hold` on."""
+        self._held = hold
         self._desk.deliver()
+        if self._closed_at is not None and self.is_gone:
+            self.end()  # jobs may go on for long, and the loop is not to turn for these meanwhile
         for one in list(self._waiting):
             was_warm = one.is_warm
             one.step(ready)
             if one.is_warm and not was_warm:
                 self._log.detail("standing_by", f"Process {one.pid} stands by.", pid=one.pid)
             self._look(one)
-        missing = len(self._waiting) < self._number and not self._is_building
-        if missing and not hold and self._closed_at is None and self._pause.left <= 0:
+        if self._is_missing and not hold and self._closed_at is None and self._pause.left <= 0:
             try:
                 self._waiting.append(self._start())
             except (OSError, ValueError) as error:
                 self._failed(f"No process can be started to stand by: {error}.", "")
+
+    def rest(self, resting: bool) -> None:  # noqa: FBT001 - it is what is asked for
+        """Keep nobody ready as long as no jobs are taken: each has the memory of an application,
+        and is built anew when it is old."""
+        self._resting = resting
+        if resting:
+            self.end()
 
     def answered(self) -> None:
         """One has taken what it was given: they can."""
@@ -138,6 +150,11 @@ class Reserve:
     def is_burying(self) -> bool:
         """Whether some have yet to be waited for."""
         return self._desk.open > 0
+
+    @property
+    def _is_missing(self) -> bool:
+        wanted = 0 if self._resting else self._number
+        return len(self._waiting) < wanted and not self._is_building
 
     @property
     def _is_building(self) -> bool:

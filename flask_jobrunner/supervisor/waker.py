@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from select import POLLIN
 
 from flask_jobrunner.model.words import duration
@@ -138,17 +139,18 @@ class Waker:
 
     def _prove(self, listener: Listener) -> None:
         now = self._clock()
-        if self._echo and listener.echoed == self._echo:
+        if self._echo and listener.has_echoed(self._echo):
             self._next_proof()
         elif now >= self._echo_by:
             raise ListenerLost("its echo did not come back")
         elif now >= self._prove_at and not self._echoing:
             self._prove_at, self._echoing = math.inf, True
-            self._desk.ask(self._runtime.waking.echo, self._echoed, self._not_echoed)
+            echoed = partial(self._echoed, listener)
+            self._desk.ask(self._runtime.waking.echo, echoed, self._not_echoed)
 
-    def _echoed(self, word: str) -> None:
+    def _echoed(self, listener: Listener, word: str) -> None:
         self._echoing = False
-        if self._listener is not None:
+        if self._listener is listener:  # another one began to listen after it was told
             self._echo, self._echo_by = word, self._clock() + ECHO_WITHIN
 
     def _not_echoed(self, _: Exception) -> None:

@@ -170,3 +170,14 @@ def test_asking_leaves_nothing(
     assert host.client().get(f"/jobs{path}", query_string=data).status_code == 200
     assert events(host) == before
     assert heard.told == []
+
+
+def test_a_second_click_is_no_second_deed(host: Host) -> None:
+    heard, uuid = acting(host), add_job(host.runtime, "running")
+
+    for _ in range(2):
+        answer = host.client().post(f"/jobs/{uuid}/cancel", headers=OURS)
+        assert answer.status_code == 303
+
+    assert [told["action"] for told in heard.told] == ["cancel"]
+    assert [action for action, _ in events(host)].count("cancel") == 1

@@ -11,7 +11,7 @@ from flask_jobrunner.caller import cancel as cancelling
 from flask_jobrunner.dashboard import bulk
 from flask_jobrunner.model.errors import DatabaseAway
 from tests.dashboard.hosts import Host, MakeHost
-from tests.dashboard.seeding import add_job
+from tests.dashboard.seeding import add_job, change
 from tests.dashboard.test_actions import post, status_of, text_of
 
 
@@ -147,6 +147,26 @@ def test_a_database_that_goes_away_meanwhile_is_told_with_what_was_done(
 
     assert "Cancelled 1 job" in text
     assert "The database did not answer any more." in text
+
+
+def test_what_waited_is_not_stopped_where_it_has_begun_meanwhile(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [add_job(host.runtime, "queued") for _ in range(2)]
+    real = cancelling.cancel
+
+    def while_the_other_begins(runtime: Any, uuid: str, **options: Any) -> Any:
+        monkeypatch.setattr(cancelling, "cancel", real)
+        (other,) = {*jobs} - {uuid}
+        change(host.runtime, other, status="running")
+        return real(runtime, uuid, **options)
+
+    monkeypatch.setattr(cancelling, "cancel", while_the_other_begins)
+    text = text_of(act(host, "/bulk/cancel?status=queued"))
+
+    assert "Cancelled 1 job" in text
+    assert "1 job could not be meant any more" in text
+    assert sorted(str(status_of(host, uuid)) for uuid in jobs) == ["cancelled", "running"]
 
 
 def test_the_list_of_a_state_leads_there(make_host: MakeHost) -> None:

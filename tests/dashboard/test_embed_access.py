@@ -132,6 +132,9 @@ def test_nowhere_but_on_this_site(host: Host, path: str) -> None:
         )
         assert answer.status_code == 400
         assert answer.location is None
+    job = host.runtime.jobs.get(uuid)
+    assert job is not None
+    assert job.status == "running", "what is refused was not done"
 
 
 def test_the_question_is_a_form_with_a_token_and_no_page_around_it(host: Host) -> None:

@@ -162,3 +162,17 @@ def test_a_log_that_was_removed_is_not_waited_for(host: Host, lines: int) -> Non
     assert poller(host.get(f"/{uuid}").text) is None
     word = "The only line of this log was" if lines == 1 else "The 1,200 lines of this log were"
     assert f"{word} removed; " in shown(host, uuid)
+
+
+def test_what_the_application_hides_is_hidden_in_the_first_line_as_well(
+    make_host: MakeHost,
+) -> None:
+    host = make_host(JOBRUNNER_REDACT_KEYS=("pin",))
+    uuid = add_job(
+        host.runtime, "failed", error_class="Refused", error_message="refused: pin=4711 was wrong"
+    )
+
+    for path in (f"/{uuid}", "/", "/index.json", f"/{uuid}.json"):
+        body = host.get(path).text
+        assert "was wrong" in body
+        assert "4711" not in body, path

@@ -103,6 +103,23 @@ def test_each_event_is_on_one_page_of_the_log(host: Host) -> None:
     assert rows(earlier) == [str(n) for n in range(1001, 1501)]
 
 
+def test_it_stands_there_once_though_the_clock_was_set_back_between_two_pages(
+    host: Host,
+) -> None:
+    uuid, logs = add_job(host.runtime, "running"), host.runtime.database.tables.logs
+    add_lines(host.runtime, uuid, [f"line {n}" for n in range(1, 1501)])
+    back = logs.c.created_at - 2 * SECOND
+    last = logs.update().where(logs.c.seq == 500).values(created_at=back)
+    host.runtime.database.run(lambda c: c.execute(last))
+    asked_to_cancel(host, uuid, 49.0)
+
+    page = host.get(f"/{uuid}").text
+    earlier = host.poll(f"/jobs/{uuid}/_lines?before=501").text
+
+    assert rows(page)[0] == "501"
+    assert rows(page + earlier).count("*") == 1
+
+
 def test_a_page_that_is_open_is_told_once(host: Host) -> None:
     uuid = add_job(host.runtime, "running")
     add_lines(host.runtime, uuid, ["one"])

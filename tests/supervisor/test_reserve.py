@@ -10,7 +10,7 @@ from typing import Any, cast
 from flask_jobrunner.protocol.messages import STANDBY_MAX_AGE
 from flask_jobrunner.supervisor.desk import Desk
 from flask_jobrunner.supervisor.log import Log
-from flask_jobrunner.supervisor.reserve import LONGEST_PAUSE, Reserve
+from flask_jobrunner.supervisor.reserve import CLOSE_SECONDS, LONGEST_PAUSE, Reserve
 from tests.helpers.waiting import eventually
 
 BOOT = 20.0
@@ -205,3 +205,44 @@ def test_at_the_end_they_may_end_by_themselves() -> None:
     assert case.started[0].buried
     assert len(case.started) == 2
     assert case.told("standby_discarded") == []
+
+
+def test_the_loop_sleeps_while_the_next_one_is_held_back() -> None:
+    case = Case()
+    case.step()
+    case.started[0].match = "same"
+    case.step()
+    assert case.reserve.take() is not None
+    case.step(hold=True)
+    assert case.reserve.left > 1, "what it waits for wakes the loop by itself"
+    case.step()
+    assert len(case.started) == 2
+
+
+def test_while_no_jobs_are_taken_nobody_stands_by() -> None:
+    case = Case()
+    case.step()
+    case.started[0].match = "same"
+    case.step()
+    case.reserve.rest(True)
+    for _ in range(10):
+        case.step(LONGEST_PAUSE)
+    assert case.started[0].buried
+    assert len(case.started) == 1
+    assert case.reserve.left > 1
+
+    case.reserve.rest(False)
+    case.step()
+    assert len(case.started) == 2
+    assert case.told("standby_discarded") == []
+
+
+def test_one_that_does_not_end_in_its_time_is_ended_though_jobs_go_on() -> None:
+    case = Case()
+    case.step()
+    case.started[0].match = "same"
+    case.step()
+    case.reserve.close()
+    case.step(CLOSE_SECONDS)
+    assert case.started[0].buried
+    assert case.reserve.left > 1, "the loop sleeps as long as jobs run"

@@ -6,6 +6,7 @@ import io
 import os
 import select
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -192,6 +193,50 @@ def test_a_channel_that_is_silent_is_found_out_by_its_echo(
     ear.skipped += 5
     ear.has_said("by NOTIFY", times=2)
     assert len(listeners(echoing)) == 1
+
+
+def test_an_echo_counts_though_another_supervisors_comes_with_it(echoing: Runtime) -> None:
+    """As where several are started at once: both words may have come before either looks."""
+    listener = echoing.waking.listen()
+    assert listener is not None
+    with closing(listener):
+        words = [echoing.waking.echo(), echoing.waking.echo()]
+
+        def both_came() -> bool:
+            listener.heard()
+            return listener.has_echoed(words[1])
+
+        eventually(both_came)
+        assert listener.has_echoed(words[0])
+
+
+def test_an_echo_that_comes_late_says_nothing_about_the_next_connection(
+    ear: Ear, echoing: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, told, go_on = WakeRepository.echo, threading.Event(), threading.Event()
+
+    def slow(repository: WakeRepository) -> str:
+        word = real(repository)
+        told.set()
+        go_on.wait(60)
+        return word
+
+    monkeypatch.setattr(WakeRepository, "echo", slow)
+    ear.skipped += waker.PROVE_EVERY + 1
+    eventually(lambda: ear.hears() or told.is_set())
+    monkeypatch.undo()
+    with echoing.database.engine.connect() as connection:
+        [pid] = listeners(echoing)
+        connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+    ear.has_said("the connection was lost")
+    ear.skipped += 5
+    ear.has_said("by NOTIFY", times=2)
+
+    go_on.set()
+    ear.is_quiet()
+    ear.skipped += waker.ECHO_WITHIN + 1
+    ear.is_quiet()
+    assert "its echo did not come back" not in ear.said.getvalue()
 
 
 def test_a_word_that_cannot_be_told_harms_no_job(

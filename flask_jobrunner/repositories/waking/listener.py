@@ -21,8 +21,6 @@ class Listener(Protocol):
     """Completes "Hears of new jobs …"."""
     echoes: bool
     """Whether it can be cut off without a sign, so that what it hears has to be proven."""
-    echoed: str
-    """The echo that was heard last."""
 
     @property
     def left(self) -> float:
@@ -30,6 +28,9 @@ class Listener(Protocol):
 
     def heard(self) -> bool:
         """Whether a new job may be there. Raises `ListenerLost`."""
+
+    def has_echoed(self, word: str) -> bool:
+        """Whether this echo was heard lately; others' may have come before it or behind it."""
 
     def close(self) -> None:
         """Give everything back."""

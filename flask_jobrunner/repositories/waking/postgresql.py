@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from sqlalchemy import Engine
 from .listener import ListenerLost
 
 ECHO = "echo "
+ECHOES_KEPT = 1000
+"""More than all supervisors together tell while one of them waits for its own."""
 
 
 class ChannelListener:
@@ -30,7 +33,7 @@ class ChannelListener:
         held.detach()
         raw: Any = held.dbapi_connection
         self._raw = raw
-        self.echoed = ""
+        self._echoes: deque[str] = deque(maxlen=ECHOES_KEPT)
         try:
             self._read = {"psycopg": _psycopg, "psycopg2": _psycopg2}[engine.dialect.driver]
             raw.rollback()
@@ -56,10 +59,12 @@ class ChannelListener:
             words = list(self._read(self._raw))
         except Exception as error:
             raise ListenerLost("the connection was lost") from error
-        for word in words:
-            if word.startswith(ECHO):
-                self.echoed = word
+        self._echoes.extend(word for word in words if word.startswith(ECHO))
         return any(not word.startswith(ECHO) for word in words)
+
+    def has_echoed(self, word: str) -> bool:
+        """See `Listener`."""
+        return word in self._echoes
 
     def close(self) -> None:
         """Close the connection."""

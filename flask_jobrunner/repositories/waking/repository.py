@@ -57,11 +57,11 @@ class WakeRepository:
         if not listener.echoes:
             return True
         word, until = self.echo(), time.monotonic() + timeout
-        while listener.echoed != word and (left := until - time.monotonic()) > 0:
+        while not listener.has_echoed(word) and (left := until - time.monotonic()) > 0:
             readable, _, _ = select.select([listener.fd], [], [], left)
             if readable:
                 listener.heard()
-        return listener.echoed == word
+        return listener.has_echoed(word)
 
     def mark(self) -> int:
         """A number that is another one after whatever happened to any job."""

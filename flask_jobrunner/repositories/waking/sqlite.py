@@ -32,7 +32,6 @@ class FileListener:
 
     how = "through the database's file"
     echoes = False
-    echoed = ""
 
     def __init__(self, engine: Engine, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises `OSError` where files cannot be watched."""
@@ -79,6 +78,10 @@ class FileListener:
             self._version = version
         self._look_again()
         return changed
+
+    def has_echoed(self, word: str) -> bool:  # noqa: ARG002 - the protocol's shape
+        """Never: nothing is told to it."""
+        return False
 
     def close(self) -> None:
         """Close the connection and the watches."""
