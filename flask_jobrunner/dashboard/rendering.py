@@ -41,7 +41,8 @@ HTMX_CONFIG = json.dumps(
         "defaultSwapStyle": "outerHTML",
         "timeout": 10000,
         "ignoreTitle": True,
-    }
+    },
+    separators=(",", ":"),
 )
 STATIC = Path(__file__).parent.parent / "static"
 
