@@ -103,6 +103,8 @@ PICTURES: tuple[Picture, ...] = (
     _picture("ask-force-stop", "/jobs/{cancelling}/force-stop"),
     _picture("ask-close", "/jobs/{lost}/force-stop"),
     _picture("ask-again", "/jobs/{succeeded}/again"),
+    _picture("ask-run", "/jobs/types/orders.import/run"),
+    _picture("ask-drain", "/jobs/supervisors/s1/drain"),
     _picture("ask-bulk-cancel", "/jobs/bulk/cancel", world="crowd"),
     _picture("ask-bulk-requeue", "/jobs/bulk/requeue?status=failed", world="crowd"),
     _picture("bulk-told", "/jobs/bulk/cancel?q=of+130", world="bulk", press="Cancel"),

@@ -26,13 +26,17 @@ FOR_SCRIPTS_ALONE = {
 }
 NO_PAGES = {
     "embed",
+    "index_json",
+    "job_json",
     "job_live",
     "list_live",
     "log_earlier",
     "log_ndjson",
     "log_text",
     "mine",
+    "supervisors_json",
     "supervisors_live",
+    "types_json",
 }
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 # Closed by what follows in HTML; we close them all the same.

@@ -279,7 +279,7 @@ def test_the_trigger_is_one_that_needs_no_eval(host: Host) -> None:
 
     assert 'hx-trigger="every 1s, visibilitychange from:document, jr:now"' in body
     assert 'hx-sync="this:drop"' in body
-    assert "&#34;allowEval&#34;: false" in body
+    assert "&#34;allowEval&#34;:false" in body
 
 
 def test_a_fragment_opened_by_hand_leads_to_the_page(host: Host) -> None:
