@@ -110,5 +110,5 @@ def test_a_job_that_nobody_takes_says_so_where_it_is_shown(
     job = host_jobs.enqueue("host.nothing", priority=3).job
     shown = commands("show", job.id).out
 
-    assert "No supervisor is running: start one" in shown
+    assert "No supervisor is running, so nobody takes this job" in shown
     assert "Priority   3" in shown
