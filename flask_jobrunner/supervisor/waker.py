@@ -92,17 +92,7 @@ class Waker:
         self._desk.ask(self._open, self._opened, self._failed)
 
     def _open(self) -> Listener | None:
-        listener = self._runtime.waking.listen()
-        if listener is None:
-            return None
-        try:
-            if self._runtime.waking.prove(listener, PROVE_WITHIN):
-                return listener
-        except BaseException:
-            listener.close()
-            raise
-        listener.close()
-        raise ListenerLost("nothing is heard, as behind a pooler in transaction mode")
+        return self._runtime.waking.listen_proven(PROVE_WITHIN)
 
     def _opened(self, listener: Listener | None) -> None:
         if listener is None:  # and it stays so: the database is of that kind

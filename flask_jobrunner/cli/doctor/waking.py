@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flask_jobrunner.model.errors import JobRunnerError
 from flask_jobrunner.model.words import duration
-from flask_jobrunner.repositories.waking import ListenerLost
+from flask_jobrunner.repositories.waking import ListenerLost, Unheard
 from flask_jobrunner.runtime import Runtime
 
 from .findings import Finding, fine, warning
@@ -29,17 +29,17 @@ def examine(runtime: Runtime) -> Iterator[Finding]:
 
 
 def _examine(runtime: Runtime) -> Finding:
-    listener = runtime.waking.listen()
+    try:
+        listener = runtime.waking.listen_proven(ECHO_WITHIN)
+    except Unheard:
+        return warning(
+            "Waking",
+            f"LISTEN is accepted, and within {duration(ECHO_WITHIN)} nothing is heard, as behind a "
+            f"pooler in transaction mode. {ASKED}",
+            "Nothing is lost. For jobs that start at once, let supervisors connect past the "
+            "pooler.",
+        )
     if listener is None:
         return fine("Waking", "This database tells nobody of new jobs: supervisors ask for them.")
-    try:
-        if runtime.waking.prove(listener, ECHO_WITHIN):
-            return fine("Waking", f"Supervisors hear of new jobs {listener.how}.")
-    finally:
-        listener.close()
-    return warning(
-        "Waking",
-        f"LISTEN is accepted, and within {duration(ECHO_WITHIN)} nothing is heard, as behind a "
-        f"pooler in transaction mode. {ASKED}",
-        "Nothing is lost. For jobs that start at once, let supervisors connect past the pooler.",
-    )
+    listener.close()
+    return fine("Waking", f"Supervisors hear of new jobs {listener.how}.")

@@ -9,6 +9,10 @@ class ListenerLost(Exception):
     """Nothing more will be heard here; another listener may hear."""
 
 
+class Unheard(ListenerLost):
+    """It could be opened, and does not hear its own echo."""
+
+
 class Listener(Protocol):
     """A descriptor for the loop's poll, and what may have become of it.
 

@@ -12,7 +12,7 @@ from sqlalchemy import select as query
 from flask_jobrunner.repositories.announcing import announce, channel
 from flask_jobrunner.repositories.database import Database
 
-from .listener import Listener, ListenerLost
+from .listener import Listener, ListenerLost, Unheard
 from .postgresql import ECHO, ChannelListener
 from .sqlite import FileListener
 
@@ -39,6 +39,20 @@ class WakeRepository:
             return FileListener(engine)
         except OSError as error:
             raise ListenerLost(f"files cannot be watched ({error})") from error
+
+    def listen_proven(self, timeout: float) -> Listener | None:
+        """See `listen`; waits for an echo for so many seconds, and raises `Unheard` without one."""
+        listener = self.listen()
+        if listener is None:
+            return None
+        try:
+            if self.prove(listener, timeout):
+                return listener
+        except BaseException:
+            listener.close()
+            raise
+        listener.close()
+        raise Unheard("nothing is heard, as behind a pooler in transaction mode")
 
     def tell(self, word: str = "") -> None:
         """Wake whoever listens, on a database that can."""
