@@ -21,8 +21,8 @@ VALUE_OPEN = 4096
 """Characters up to which a value is not folded away."""
 
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_CHUNKS = (1, 5, 10, 25, 50, 100)
-"""Heights in lines. The largest is small: what comes into view is laid out by the chunk."""
+_CHUNKS = (1, 5, 10, 25, 50, 100, 250)
+"""Heights in lines: what comes into view is laid out by the chunk."""
 
 
 @dataclass(frozen=True, kw_only=True)
