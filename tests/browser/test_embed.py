@@ -179,3 +179,27 @@ def test_without_javascript_a_job_is_cancelled_and_the_page_comes_back(
     assert page.url == f"{served.url}/report/{uuid}"
     expect(page.locator("jr-live").first).to_contain_text("Cancelling")
     watched.assert_clean()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_word_before_a_line_stays_in_one_row(
+    make_host: MakeHost, serve: Serve, browser_page: WatchedPage, width: int
+) -> None:
+    page = browser_page.page
+    page.set_viewport_size({"width": width, "height": 800})
+    host, served, uuid = started(make_host, serve, page)
+    lines: list[Any] = [{"message": "x", "level": level} for level in ("debug", "warning", "error")]
+    lines += [{"message": "x", "stream": stream} for stream in ("stdout", "stderr")]
+    add_lines(host.runtime, uuid, [*lines, "Succeeded"])
+    for path in (f"/report/{uuid}", f"/jobs/{uuid}", f"/jobs/{uuid}/log"):
+        page.goto(served.url + path)
+        expect(page.locator("p > b").last).to_have_text("system")
+
+        rows = page.evaluate(
+            "[...document.querySelectorAll('.jr-log p > b')]"
+            ".map((e) => [e, parseFloat(getComputedStyle(e).lineHeight)])"
+            ".map(([e, line]) => [e.textContent, e.offsetHeight / line])"
+        )
+
+        assert [word for word, _ in rows] == ["debug", "warn", "error", "out", "err", "system"]
+        assert {round(height) for _, height in rows} == {1}, (path, rows)
