@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -70,7 +71,7 @@ def rows(
     ours = {one.service: median(values) for one, values in found.items() if one.name == "ours"}
     made = []
     for one, values in found.items():
-        ratios = {where: value / median(values) for where, value in ours.items()}
+        ratios = {where: _divided(value, median(values)) for where, value in ours.items()}
         if one.is_ours:
             ratios = {where: ratios[where] for where in ratios if where == one.service}
         made.append(
@@ -85,6 +86,11 @@ def rows(
             )
         )
     return made
+
+
+def _divided(our: float, other: float) -> float:
+    # A handler may begin before enqueue has returned: no multiple of that says anything.
+    return our / other if other > 0 else math.inf
 
 
 def report(made: Sequence[Row]) -> int:
