@@ -6,6 +6,7 @@ VENV    ?= .venv
 BIN     := $(VENV)/bin
 PIP     := -m pip install --quiet --disable-pip-version-check
 LOWEST  := .venv-lowest
+PEERS   := .venv-peers
 # The oldest libraries know no newer Python than the oldest one.
 LOWEST_PYTHON ?= $(shell python3.11 -c pass 2> /dev/null && echo python3.11 || echo $(PYTHON))
 PYTEST  := -m pytest -n $(WORKERS) --dist worksteal
@@ -51,8 +52,12 @@ fix: $(VENV)/.all
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: $(VENV)/.all services
-	$(BIN)/python -m benchmarks
+# Every figure, ours beside other tools included, which takes long: by name they come one by one,
+# as in `make bench BENCH=latency`.
+BENCH ?= all
+bench: $(VENV)/.all $(PEERS)/.all compiled
+	@scripts/install-test-services.sh bench
+	$(BIN)/python -m benchmarks $(BENCH)
 
 # Everything at once and much trouble for some minutes, then a judge over what is left.
 DATABASE ?= sqlite
@@ -107,4 +112,10 @@ $(LOWEST)/.all: pyproject.toml scripts/lowest_requirements.py
 	$(LOWEST_PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/python scripts/lowest_requirements.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python $(PIP) --constraint $(LOWEST)/lowest.txt --editable '.[test]'
+	touch $@
+
+# By the same interpreter: what is measured is the tools.
+$(PEERS)/.all: benchmarks/peers/requirements.txt | $(VENV)/.made
+	$(BIN)/python -m venv --clear $(PEERS)
+	$(PEERS)/bin/python $(PIP) --requirement benchmarks/peers/requirements.txt
 	touch $@

@@ -1,6 +1,8 @@
 """`make bench`: print each measure as median (10th to 90th percentile), ratio and target.
 
-With a name, as in `python -m benchmarks tail`, the figures of what people see in a browser.
+With a name, as in `python -m benchmarks tail`, the figures of what people see in a browser, or
+ours beside other tools: `latency`, `throughput`, `death`, `loss`, or `peers` for these four. With
+`all` every figure there is, one after the other, and at the end how many targets were missed.
 
 Both sides of a ratio are taken in turns in this one run, so that it says something about the code
 and little about the machine. PostgreSQL and MariaDB are measured where they are installed; their
@@ -13,6 +15,7 @@ import argparse
 import os
 import platform
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
@@ -22,6 +25,7 @@ import sqlalchemy as sa
 from benchmarks import answers, databases, download, hidden, host_app, tail, visible
 from benchmarks.figures import Figure, report
 from benchmarks.measures import Bench
+from benchmarks.peers.measures import MEASURES as PEERS
 from benchmarks.timing import HEADER
 
 DATABASES = ("sqlite", "postgresql", "mariadb")
@@ -34,22 +38,46 @@ BY_NAME: dict[str, Callable[[Sequence[str]], Iterator[Figure]]] = {
     "visible": visible.figures,
 }
 
+NAMES = ("all", "jobs", *BY_NAME, "peers", *PEERS)
+GROUPS = {"all": ("jobs", *BY_NAME, *PEERS), "peers": tuple(PEERS)}
+
 
 def main() -> int:
     """Measure; answers 1 when a target is not met and `--strict` was asked."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("name", nargs="?", choices=("jobs", *BY_NAME), default="jobs")
+    parser.add_argument("name", nargs="?", choices=NAMES, default="jobs")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--lines", type=int, default=50_000)
     parser.add_argument("--database", choices=DATABASES, action="append")
     parser.add_argument("--strict", action="store_true")
     options = parser.parse_args()
     print(_machine())
-    if options.name == "jobs":
-        missed = _jobs(options)
-    else:
-        missed = report(BY_NAME[options.name](options.database or ("sqlite", "postgresql")))
-    return 1 if missed and options.strict else 0
+    wanted = GROUPS.get(options.name, (options.name,))
+    missed = {name: _measured(name, options, title=len(wanted) > 1) for name in wanted}
+    if len(wanted) > 1:
+        print("Missed: " + (", ".join(f"{k} {n}" for k, n in missed.items() if n) or "nothing"))
+    return 1 if any(missed.values()) and options.strict else 0
+
+
+def _measured(name: str, options: argparse.Namespace, *, title: bool) -> int | str:
+    """How many targets were missed. Of several measures, one that fails does not end the rest."""
+    if not title:
+        return _rows(name, options)
+    print(f"\n{name}", flush=True)
+    try:
+        return _rows(name, options)
+    except Exception:  # noqa: BLE001 - the next one may have all it needs
+        traceback.print_exc()
+        return "failed"
+
+
+def _rows(name: str, options: argparse.Namespace) -> int:
+    names = options.database or ("sqlite", "postgresql")
+    if name == "jobs":
+        return _jobs(options)
+    if name in PEERS:
+        return PEERS[name](names, options.rounds)
+    return report(BY_NAME[name](names))
 
 
 def _jobs(options: argparse.Namespace) -> int:

@@ -34,8 +34,8 @@ class Comparison:
         sign = ">=" if self.more_is_better else "<="
         verdict = "met" if self.is_met else "NOT MET"
         return (
-            f"{self.measure:<44} {self.database:<11} {_spread(self.ours):>24} "
-            f"{_spread(self.bare):>24} {self.unit:<8} {self.ratio:>6.2f} {sign} {self.target:<5}"
+            f"{self.measure:<44} {self.database:<11} {spread(self.ours):>24} "
+            f"{spread(self.bare):>24} {self.unit:<8} {self.ratio:>6.2f} {sign} {self.target:<5}"
             f"{verdict}"
         )
 
@@ -53,8 +53,9 @@ def milliseconds(action: Callable[[], object]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def _spread(values: list[float]) -> str:
+def spread(values: list[float], digits: int = 1) -> str:
+    """The median, and the 10th and 90th percentile where there are enough of them."""
     if len(values) < 3:
-        return f"{median(values):,.1f}"
+        return f"{median(values):,.{digits}f}"
     tenths = quantiles(values, n=10, method="inclusive")
-    return f"{median(values):,.1f} ({tenths[0]:,.1f}-{tenths[-1]:,.1f})"
+    return f"{median(values):,.{digits}f} ({tenths[0]:,.{digits}f}-{tenths[-1]:,.{digits}f})"

@@ -1,9 +1,11 @@
 #!/bin/sh
 # Installs what the tests need from Debian's packages and is not there: PostgreSQL's and MariaDB's
-# server programs, PgBouncer, Chromium, ffmpeg and libfaketime. No service is started: the tests
-# start servers of their own.
+# server programs, PgBouncer, Chromium, ffmpeg and libfaketime; with the word `bench` also Redis, for
+# the programs that ours is measured beside. No service is started: tests and benchmarks start
+# servers of their own.
 # Where it may not or cannot install, it says which tests will be skipped, and why.
 set -u
+purpose="${1:-tests}"
 
 there() { # NAME...: whether every one of these programs is found
     for name in "$@"; do
@@ -25,6 +27,8 @@ look() { # sets packages (what apt-get would install) and skipped (what that is 
         packages="$packages libfaketime"; skipped="$skipped clocks"; }
     there unshare nsenter setpriv || {
         packages="$packages util-linux"; skipped="$skipped hosts"; }
+    [ "$purpose" != bench ] || there redis-server || {
+        packages="$packages redis-server"; skipped="$skipped Redis"; }
 }
 
 give_up() { # REASON
