@@ -84,6 +84,9 @@ def check_job_type(job_type: object) -> str:
             f"The job type {job_type[:140]!r} must be at most {JOB_TYPE_MAX_BYTES} bytes and "
             "without '/'; a namespaced one such as 'reports.build' reads best."
         )
+    if job_type in (".", ".."):
+        # Browsers take these for steps in a path: the page of such a type has no address.
+        raise ConfigError(f"{job_type!r} cannot be a job type: its page could not be addressed.")
     return job_type
 
 

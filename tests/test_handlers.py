@@ -94,7 +94,7 @@ def test_an_unknown_type_names_the_known_ones(registry: HandlerRegistry) -> None
 
 
 @pytest.mark.parametrize(
-    "job_type", ["", " ", " a", "a ", "a\nb", "x" * 129, "ü" * 65, "a/b", 3, None]
+    "job_type", ["", " ", " a", "a ", "a\nb", "x" * 129, "ü" * 65, "a/b", ".", "..", 3, None]
 )
 def test_a_bad_job_type_is_refused(registry: HandlerRegistry, job_type: Any) -> None:
     """It must fit a column, a URL and a line."""
