@@ -44,17 +44,17 @@ def frame(runtime: Runtime, who: Viewer | None) -> Frame:
     title, environment = runtime.config.title or "Jobs", runtime.config.environment or ""
     if who is None:
         return Frame(title=title, environment=environment)
-    pulse = runtime.supervisors.pulse(runtime.supervisor_silence, who.scope)
     links = []
     if who.may("view_list"):
         # Without a name of its own the way home is called Jobs already.
         links += [_link("list", "Jobs", ".index")] if runtime.config.title else []
         links.append(_link("types", "Types", ".types"))
-    if who.may("view_supervisors"):
-        none = "None is running, and jobs wait for one" if pulse.waits and not pulse.alive else ""
-        links.append(
-            _link("supervisors", "Supervisors", ".supervisors", thousands(pulse.alive), none)
-        )
+    if not who.may("view_supervisors"):
+        # What is not told is not read either; clocks are for those who run the servers.
+        return Frame(title=title, environment=environment, links=links)
+    pulse = runtime.supervisors.pulse(runtime.supervisor_silence, who.scope)
+    none = "None is running, and jobs wait for one" if pulse.waits and not pulse.alive else ""
+    links.append(_link("supervisors", "Supervisors", ".supervisors", thousands(pulse.alive), none))
     return Frame(title=title, environment=environment, links=links, skew=_skew(pulse.now))
 
 

@@ -6,6 +6,7 @@ import html
 import re
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,23 @@ def test_who_may_not_go_somewhere_is_shown_no_way_there(make_host: MakeHost) -> 
     host = make_host(authorize=lambda action, job: action == "view_list")
 
     assert text(nav(host.get("/").text)) == "Types"
+
+
+def test_who_may_not_see_supervisors_costs_no_look_at_them(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = make_host(authorize=lambda action, job: action != "view_supervisors")
+    pulse = type(host.runtime.supervisors).pulse
+    asked = list[object]()
+
+    def told(repository: Any, *narrow: Any) -> Any:
+        asked.append(narrow)
+        return pulse(repository, *narrow)
+
+    monkeypatch.setattr(type(host.runtime.supervisors), "pulse", told)
+
+    assert host.get("/").status_code == host.get("/types").status_code == 200
+    assert asked == []
 
 
 def test_who_is_restricted_is_not_told_that_others_wait(host: Host) -> None:
