@@ -47,9 +47,15 @@ class Value:
     cut: bool = False
 
 
-def name(job: Job) -> str:
+def name(job: Job, keys: Sequence[str]) -> str:
     """What a job is called: its title, else its type."""
-    return visible(job.title or job.job_type)
+    return masked("title", job.title, keys) or visible(job.job_type)
+
+
+def masked(field: str, text: str | None, keys: Sequence[str]) -> str:
+    """A field of a job that people wrote, as programs are told of it; empty where it is not set."""
+    found = mask_value({field: text or ""}, keys)
+    return visible(found[field] if isinstance(found, dict) else MASK)
 
 
 def short(uuid: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from flask_jobrunner.model import words
 from flask_jobrunner.model.records import Attempt, OwnedJob
 
-from .format import Clock, moment, running_for, thousands, visible
+from .format import Clock, masked, moment, running_for, thousands, visible
 from .lock_holder import Holder
 from .usual import expected_end, usually_takes
 
@@ -31,6 +32,7 @@ def facts(
     zone: tzinfo,
     usual: float | None = None,
     *,
+    keys: Sequence[str],
     kept_until: datetime | None = None,
     log_kept_until: datetime | None = None,
     holder: Holder | None = None,
@@ -38,10 +40,10 @@ def facts(
     """The facts, in the order in which they matter."""
     job = owned.job
     told = [
-        Fact(label="Started by", text=job.actor or ""),
-        Fact(label="Owner", text=job.owner or ""),
-        Fact(label="Reference", text=job.reference or ""),
-        Fact(label="Lock key", text=job.lock_key or "", code=True),
+        Fact(label="Started by", text=masked("actor", job.actor, keys)),
+        Fact(label="Owner", text=masked("owner", job.owner, keys)),
+        Fact(label="Reference", text=masked("reference", job.reference, keys)),
+        Fact(label="Lock key", text=masked("lock_key", job.lock_key, keys), code=True),
         Fact(label="Lock is held by", link=holder),
         Fact(label="Priority", text=str(job.priority) if job.priority else ""),
         Fact(label="Not before", text=_not_before(owned, now, zone)),

@@ -17,7 +17,7 @@ from flask_jobrunner.repositories.listing import COUNT_CAP, JobFilter
 from flask_jobrunner.runtime import Runtime
 
 from . import notices, preferences
-from .format import Clock, ago, running_for, short_time, thousands, visible
+from .format import Clock, ago, masked, running_for, short_time, thousands, visible
 from .narrowed import Narrowed
 from .progress import ProgressView, progress_values, progress_view
 
@@ -44,8 +44,9 @@ class Row:
     key: str
     job: Job
     url: str
-    by: str | None
-    for_owner: str | None
+    reference: str
+    by: str
+    for_owner: str
     ago: str
     queued: str
     clock: Clock
@@ -84,18 +85,19 @@ def filter_links(counts: dict[str, int], shown: Narrowed) -> list[FilterLink]:
 
 def rows(runtime: Runtime, jobs: Sequence[Job], now: datetime) -> list[Row]:
     """The table's rows."""
-    zone = preferences.zone(runtime)
-    return [_row(job, now, zone) for job in jobs]
+    zone, keys = preferences.zone(runtime), runtime.config.redact_keys
+    return [_row(job, now, zone, keys) for job in jobs]
 
 
-def _row(job: Job, now: datetime, zone: tzinfo) -> Row:
+def _row(job: Job, now: datetime, zone: tzinfo, keys: Sequence[str]) -> Row:
     by = job.actor or job.owner
     return Row(
         key=job.uuid[-12:],
         job=job,
         url=url_for(".detail", uuid=job.uuid),
-        by=by,
-        for_owner=job.owner if job.owner != by else None,
+        reference=masked("reference", job.reference, keys),
+        by=masked("actor" if job.actor else "owner", by, keys),
+        for_owner=masked("owner", job.owner, keys) if job.owner != by else "",
         ago=ago(job.queued_at, now),
         queued=short_time(job.queued_at, zone, now),
         clock=_clock(job, now),

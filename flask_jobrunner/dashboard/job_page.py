@@ -102,6 +102,7 @@ def job_page(
             now,
             preferences.zone(runtime),
             usual_seconds(runtime, job, viewer.scope),
+            keys=keys,
             kept_until=kept_until(job, runtime.config.job_retention),
             log_kept_until=_log_kept_until(runtime, owned),
             holder=other_holder(viewer, job),

@@ -26,8 +26,8 @@ def holder_of(who: Viewer, lock_key: str | None) -> Holder | None:
     owned = who.runtime.jobs.holder(lock_key) if lock_key else None
     if owned is None or not who.sees(owned.job) or not who.may("view_job", owned):
         return None
-    uuid = owned.job.uuid
-    return Holder(name=name(owned.job), short=short(uuid), url=url_for(".detail", uuid=uuid))
+    uuid, called = owned.job.uuid, name(owned.job, who.runtime.config.redact_keys)
+    return Holder(name=called, short=short(uuid), url=url_for(".detail", uuid=uuid))
 
 
 def other_holder(who: Viewer, job: Job) -> Holder | None:

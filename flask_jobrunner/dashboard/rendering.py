@@ -17,6 +17,7 @@ from flask import Flask, Response, current_app, make_response, request, url_for
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from flask_jobrunner.model.records import Job
 from flask_jobrunner.model.words import STATUS_WORDS
 from flask_jobrunner.runtime import current_runtime, package_version
 
@@ -141,13 +142,17 @@ def make_environment(app: Flask) -> Environment:
         "chunk_size": formatting.chunk_size,
         "epoch_ms": formatting.epoch_ms,
         "iso": formatting.iso,
-        "name": formatting.name,
+        "name": _name,
         "coded": formatting.coded,
         "short": formatting.short,
         "thousands": formatting.thousands,
         "word": lambda status: STATUS_WORDS[status],
     }
     return environment
+
+
+def _name(job: Job) -> str:
+    return formatting.name(job, current_runtime().config.redact_keys)
 
 
 def _shown(value: Any) -> Any:

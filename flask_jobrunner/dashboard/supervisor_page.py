@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from math import ceil
@@ -138,7 +139,7 @@ def _card(
         told=was_told(told, zone) if told is not None else "",
         oldest_since=oldest,
         oldest=running_for(oldest, now) if oldest is not None else None,
-        jobs=[_job(owned, now) for owned in shown],
+        jobs=[_job(owned, now, who.runtime.config.redact_keys) for owned in shown],
         action=_action(one, state) if who.may("drain") else None,
     )
 
@@ -168,10 +169,10 @@ def _seen(runtime: Runtime, one: Supervisor) -> str:
     return f"{whole_duration(coarse(one.silent_for))} ago"
 
 
-def _job(owned: OwnedJob, now: datetime) -> JobLink:
+def _job(owned: OwnedJob, now: datetime, keys: Sequence[str]) -> JobLink:
     since = owned.job.started_at
     return JobLink(
-        name=name(owned.job),
+        name=name(owned.job, keys),
         short=short(owned.job.uuid),
         url=url_for(".detail", uuid=owned.job.uuid),
         since=since,
