@@ -35,7 +35,8 @@ def command(
     as_json: bool,  # noqa: FBT001
 ) -> None:
     """Remove jobs that ended more than AGE ago, with all that is theirs, and of those that stay the
-    lines; and files that were made more than AGE ago or are past their expiry.
+    lines; what supervisors that are gone were told; and files that were made more than AGE ago or
+    are past their expiry.
 
     AGE is like 90d, 12h or 30m. Active and lost jobs are never removed. Meant for a timer: it works
     in small steps beside running jobs.
@@ -56,6 +57,7 @@ def _tell(result: PruneResult, ages: Ages, *, only_count: bool) -> None:
         "file": result.files,
         "unfinished file": result.leftovers,
         "unreadable report": result.reports,
+        "event": result.events,
     }
     more = "".join(f", and {count(number, noun)}" for noun, number in others.items() if number)
     named = (("jobs", ages.jobs), ("lines", ages.lines), ("files", ages.files))

@@ -1,4 +1,4 @@
-"""Pruning: jobs and lines that are older than anybody wants, removed beside running jobs."""
+"""Pruning: jobs, lines, events that are older than anybody wants, removed beside running jobs."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ class PruneResult:
     """Files that nobody finished, and that no row names."""
     reports: int = 0
     """In the spool folder: they could not be read, and were put aside."""
+    events: int = 0
+    """Of supervisors that are gone: who drained them, and when they ended."""
     kept: list[str] = field(default_factory=list)
     """Jobs that other tables refer to, or that changed meanwhile: uuids."""
     finished: bool = True
@@ -71,6 +73,7 @@ def prune(
     if ages.jobs is not None:
         pruner.jobs(ages.jobs)
         pruner.spooled(ages.jobs)
+        pruner.events(ages.jobs)
     if ages.lines is not None:
         pruner.lines(ages.lines)
     pruner.files(ages.files)
@@ -85,6 +88,7 @@ def dry_run(runtime: Runtime, ages: Ages) -> PruneResult:
         amount = retention.amount("jobs", ages.jobs)
         result.jobs, result.lines = amount.jobs, amount.lines
         result.reports = len(list(_unreadable(runtime, ages.jobs)))
+        result.events = runtime.drains.amount(ages.jobs)
     # Lines of jobs that go are counted with them.
     if ages.lines is not None and (ages.jobs is None or ages.lines < ages.jobs):
         result.lines = retention.amount("lines", ages.lines).lines
@@ -159,6 +163,14 @@ class _Pruner:
             with contextlib.suppress(OSError):
                 path.unlink()
                 self.result.reports += 1
+
+    def events(self, age: float) -> None:
+        """What supervisors that are gone were told."""
+        left = self._runtime.drains.amount(age)
+        while left > 0 and self._has_time():
+            gone = self._timed(self._runtime.drains.forget, age)
+            self.result.events += gone
+            left = left - gone if gone else 0
 
     def _each(self, what: What, age: float) -> Iterator[EndedJob]:
         last: EndedJob | None = None

@@ -1,4 +1,7 @@
-"""Who asked which supervisor to take no more jobs, and who let it go on: rows that stay."""
+"""Who asked which supervisor to take no more jobs, and who let it go on.
+
+These rows stay when the supervisor's own is gone, for as long as ended jobs are kept.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from flask_jobrunner.model.records import Identity
 
 from .database import Database
 from .rows import add_event, as_known_time
 
+EVENTS_AT_ONCE = 500
 SupervisorAction = Literal["drain", "resume", "shutdown"]
 
 
@@ -69,6 +73,35 @@ class DrainRepository:
             )
             found.setdefault(row["reason"], told)
         return found
+
+    def amount(self, age: float) -> int:
+        """How many events are older than `age` seconds, of supervisors that are gone."""
+        number = select(func.count().label("number")).where(*self._old(age))
+        return int(self._database.rows(number)[0]["number"])
+
+    def forget(self, age: float, limit: int = EVENTS_AT_ONCE) -> int:
+        """Remove those, at most `limit`, and say how many that were."""
+        events = self._database.tables.events
+
+        def unit(connection: Connection) -> int:
+            # By their keys: a limit of its own is not for every database's DELETE.
+            old = select(events.c.id).where(*self._old(age)).order_by(events.c.id).limit(limit)
+            ids = list(connection.execute(old).scalars())
+            if not ids:
+                return 0
+            return connection.execute(delete(events).where(events.c.id.in_(ids))).rowcount
+
+        return self._database.run(unit)
+
+    def _old(self, age: float) -> list[ColumnElement[bool]]:
+        """What a supervisor that lives was told last stays: its page says so."""
+        events, alive = self._database.tables.events, self._database.tables.supervisors
+        known = select(alive.c.supervisor_uuid).where(alive.c.supervisor_uuid == events.c.reason)
+        return [
+            events.c.job_id.is_(None),
+            events.c.at < self._database.now() - int(age * 1_000_000),
+            ~known.exists(),
+        ]
 
     def _ask(
         self, uuid: str, process: Identity, action: SupervisorAction, actor: str | None

@@ -13,8 +13,9 @@ from flask_jobrunner import ConfigError
 from flask_jobrunner.model.records import Fence, Outcome
 from flask_jobrunner.recovery import retention
 from flask_jobrunner.recovery.retention import Ages, PruneResult, dry_run, prune, wanted_ages
+from flask_jobrunner.repositories.supervisors import NewSupervisor
 from flask_jobrunner.runtime import Runtime
-from tests.helpers.stores import claim, end_as, lines, queue, start
+from tests.helpers.stores import ELSEWHERE, claim, end_as, lines, queue, start
 
 DAY = 86400.0
 
@@ -107,6 +108,33 @@ def test_a_long_log_goes_in_steps(runtime: Runtime, monkeypatch: pytest.MonkeyPa
     assert steps == [10, 10, 6]
     assert len(pauses) == 4
     assert left(runtime)["jobs"] == set(), old
+
+
+def a_supervisor(uuid: str) -> NewSupervisor:
+    return NewSupervisor(
+        uuid=uuid, process=ELSEWHERE, types=(), slots=1, standby=0, revision=None, version="1"
+    )
+
+
+def test_what_supervisors_were_told_goes_with_jobs_of_that_age_and_not_while_they_live(
+    runtime: Runtime,
+) -> None:
+    for uuid in ("gone", "alive"):
+        runtime.supervisors.add(a_supervisor(uuid))
+        assert runtime.drains.drain(uuid, ELSEWHERE, "ann")
+    events, old = runtime.database.tables.events, runtime.database.clock() - int(9 * DAY * 1e6)
+    runtime.database.run(lambda connection: connection.execute(events.update().values(at=old)))
+    assert runtime.drains.resume("gone", ELSEWHERE, "ben"), "of today"
+    runtime.supervisors.remove(["gone"])
+    job = queue(runtime).id
+
+    assert pruned(runtime, jobs=10 * DAY).events == pruned(runtime, lines=DAY).events == 0
+    assert dry_run(runtime, Ages(jobs=8 * DAY)).events == 1
+    assert pruned(runtime, jobs=8 * DAY).events == 1
+
+    told = runtime.drains.newest(["gone", "alive"])
+    assert (told["gone"].action, told["alive"].action) == ("resume", "drain")
+    assert left(runtime)["events"] == {None, job}
 
 
 @pytest.mark.parametrize("status", ["lost", "queued", "running"])
